@@ -1,0 +1,89 @@
+"""posenc_mm: positional encodings for every modality, as PyTorch modules.
+
+An encoding maps positions to what is applied: something added to the tokens (additive), a rotation
+of queries and keys (rotary), or something added to the attention logits (bias).
+
+Shapes use the same letters everywhere: B batch, H heads, N query tokens, M key tokens, A axes of
+the positions, F frequencies (pairs of channels), D channels. Queries, keys and values are
+``(B, H, N, D)``, positions ``(..., N, A)`` with axes in tensor order: time, row, column.
+"""
+
+from posenc_mm.additive import AdditiveEncoding, Fourier, Learned, LearnedFourier, Sinusoidal
+from posenc_mm.attention import attend
+from posenc_mm.bias import (
+    ALiBi,
+    AttentionBias,
+    LearnedALiBi,
+    RelativeBias,
+    T5Bias,
+    alibi_slopes,
+    t5_buckets,
+)
+from posenc_mm.cache import KVCache
+from posenc_mm.frequencies import (
+    angles,
+    axial,
+    gaussian,
+    geometric,
+    harmonics,
+    linear,
+    mixed,
+    octaves,
+)
+from posenc_mm.layouts import convert_layout
+from posenc_mm.positions import (
+    centred_grid,
+    from_mask,
+    grid,
+    keep,
+    normalised_grid,
+    packed,
+    rescale,
+    segments,
+    sequence,
+)
+from posenc_mm.rotary import MixedRotary, Rotary, RotaryEncoding, Rotation, rotate
+from posenc_mm.transformer import Transformer
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ALiBi",
+    "AdditiveEncoding",
+    "AttentionBias",
+    "Fourier",
+    "Learned",
+    "KVCache",
+    "LearnedALiBi",
+    "LearnedFourier",
+    "MixedRotary",
+    "RelativeBias",
+    "Rotary",
+    "RotaryEncoding",
+    "Rotation",
+    "Sinusoidal",
+    "T5Bias",
+    "Transformer",
+    "alibi_slopes",
+    "angles",
+    "attend",
+    "axial",
+    "centred_grid",
+    "convert_layout",
+    "from_mask",
+    "gaussian",
+    "geometric",
+    "grid",
+    "harmonics",
+    "keep",
+    "linear",
+    "mixed",
+    "normalised_grid",
+    "octaves",
+    "packed",
+    "rescale",
+    "rotate",
+    "segments",
+    "sequence",
+    "t5_buckets",
+]

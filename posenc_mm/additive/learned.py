@@ -1,0 +1,83 @@
+"""A learned vector per position, added to the tokens."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from posenc_mm.additive.base import AdditiveEncoding
+from posenc_mm.frequencies import check_positions
+from posenc_mm.tables import lookup, refuse_outside
+
+
+class Learned(AdditiveEncoding):
+    r"""One learned vector for each cell of a grid with any number of axes.
+
+    .. math:: e(p) = T[p_1, \ldots, p_A] \quad \text{joint, or} \quad
+        e(p) = \sum_a T_a[p_a] \quad \text{factorised}
+
+    A sequence is a grid of one axis, an image one of two, a calendar (hour, weekday, day, month) a
+    factorised one of four. Fractional positions interpolate linearly between entries, so that
+    another resolution is only other positions: ``learned(rescale(grid(8, 8), (8, 8), (4, 4)))``.
+
+    References:
+        Dosovitskiy et al.: An Image is Worth 16x16 Words (2021), https://arxiv.org/abs/2010.11929;
+        factorised: Dehghani et al.: Patch n' Pack: NaViT (2023), https://arxiv.org/abs/2307.06304
+
+    Args:
+        dim: width :math:`D`.
+        sizes: entries per axis, one number or a sequence.
+        joint: whether one table holds every combination of the axes; else one table per axis.
+        std: standard deviation of the initial entries (normal, truncated at two).
+
+    Shape:
+        ``positions (..., N, A) -> (..., N, D)``, in the table's dtype
+
+    Raises:
+        ValueError: ``dim`` or a size is below 1, or ``std`` negative; at the call, positions do not
+            have :math:`A` axes, or one lies more than half a cell outside the table.
+
+    Example:
+        >>> from posenc_mm import grid, rescale
+        >>> learned = Learned(dim=8, sizes=(4, 9))
+        >>> learned(rescale(grid(6, 6), (6, 6), learned.sizes)).shape
+        torch.Size([36, 8])
+    """
+
+    def __init__(
+        self, dim: int, sizes: int | Sequence[int], *, joint: bool = True, std: float = 0.02
+    ) -> None:
+        super().__init__()
+        self.sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+        if dim < 1:
+            raise ValueError(f"dim must be at least 1, got dim={dim}")
+        if not self.sizes or min(self.sizes) < 1:
+            raise ValueError(f"sizes must be at least 1 on every axis, got sizes={sizes}")
+        if not 0 <= std < math.inf:
+            raise ValueError(f"std must be at least 0 and finite, got std={std}")
+        self.dim, self.joint, self.std = dim, joint, float(std)
+        if joint:
+            self.table = nn.Parameter(torch.empty(*self.sizes, dim))
+        else:
+            self.tables = nn.ParameterList(torch.empty(size, dim) for size in self.sizes)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the entries anew."""
+        for table in self.parameters():
+            nn.init.trunc_normal_(table, std=self.std, a=-2 * self.std, b=2 * self.std)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        check_positions(positions, len(self.sizes))
+        advice = "use a larger table, or posenc_mm.rescale to read this one at another resolution"
+        refuse_outside(positions, self.sizes, "Learned", advice)
+        if self.joint:
+            return lookup(self.table, positions)
+        parts = [
+            lookup(table, positions[..., axis, None]) for axis, table in enumerate(self.tables)
+        ]
+        return torch.stack(parts).sum(0)
+
+    def extra_repr(self) -> str:
+        return f"dim={self.dim}, sizes={self.sizes}, joint={self.joint}, std={self.std}"

@@ -1,0 +1,90 @@
+"""Sinusoids of geometrically falling frequency, added to the tokens."""
+
+import torch
+from torch import Tensor
+
+from posenc_mm.additive.base import AdditiveEncoding
+from posenc_mm.frequencies import angles, axial, geometric
+from posenc_mm.layouts import check_layout
+
+
+class Sinusoidal(AdditiveEncoding):
+    r"""Sine and cosine of the position at geometrically falling frequencies, axis by axis.
+
+    .. math:: e_{2i} = \sin(p \, b^{-2i/D}), \quad e_{2i+1} = \cos(p \, b^{-2i/D})
+
+    With several axes each has a block of :math:`D / A` channels to itself, with its own ladder over
+    that width. A block of odd width has one cosine fewer than sines. Nothing is learned or stored.
+
+    Published 2-D variants are this class at other positions or layouts: ``"half"`` on
+    ``grid(height, width)`` is timm's default order (sin y, sin x, cos y, cos x), ``"interleaved"``
+    is that of MoCo v3.
+
+    References:
+        Vaswani et al.: Attention Is All You Need (2017), https://arxiv.org/abs/1706.03762
+
+    Args:
+        dim: width :math:`D`, a multiple of ``axes``.
+        axes: number of axes :math:`A`.
+        base: :math:`b`, the longest wavelength over :math:`2\pi`.
+        layout: ``"interleaved"`` puts sine and cosine of a frequency side by side, axis after axis;
+            ``"half"`` puts all sines first, axis after axis, then all cosines.
+        endpoint: whether the last frequency of an axis is exactly 1/base (tensor2tensor, fairseq,
+            big_vision).
+
+    Shape:
+        ``positions (..., N, A) -> (..., N, D)``, in float64 where the positions are, else float32
+
+    Raises:
+        ValueError: ``dim`` is no positive multiple of ``axes``, ``base`` is not positive or
+            ``layout`` unknown; at the call, positions do not have :math:`A` axes.
+
+    Example:
+        >>> from posenc_mm import sequence
+        >>> Sinusoidal(dim=4)(sequence(2))
+        tensor([[0.0000, 1.0000, 0.0000, 1.0000],
+                [0.8415, 0.5403, 0.0100, 0.9999]])
+    """
+
+    def __init__(
+        self,
+        dim: int,
+        axes: int = 1,
+        *,
+        base: float = 10_000.0,
+        layout: str = "interleaved",
+        endpoint: bool = False,
+    ) -> None:
+        super().__init__()
+        if axes < 1:
+            raise ValueError(f"axes must be at least 1, got axes={axes}")
+        if dim < 1 or dim % axes:
+            raise ValueError(
+                f"dim must be a positive multiple of axes, got dim={dim} and axes={axes}"
+            )
+        check_layout(layout)
+        self.dim, self.axes, self.base = dim, axes, float(base)
+        self.layout, self.endpoint = layout, endpoint
+        block = dim // axes
+        pairs = (block + 1) // 2
+        row = (
+            geometric(pairs, base, endpoint=True)
+            if endpoint
+            else geometric(pairs, base, width=block)
+        )
+        self.frequencies = axial(*[row] * axes)
+
+    def forward(self, positions: Tensor) -> Tensor:
+        theta = angles(positions, self.frequencies)
+        theta = theta.reshape(*theta.shape[:-1], self.axes, theta.shape[-1] // self.axes)
+        sine, cosine = theta.sin(), theta.cos()
+        block = self.dim // self.axes
+        if self.layout == "interleaved":
+            return torch.stack((sine, cosine), dim=-1).flatten(-2)[..., :block].flatten(-2)
+        return torch.cat((sine.flatten(-2), cosine[..., : block // 2].flatten(-2)), dim=-1)
+
+    def extra_repr(self) -> str:
+        return (
+            f"dim={self.dim}, axes={self.axes}, base={self.base}, layout={self.layout!r}, "
+            f"endpoint={self.endpoint}"
+        )

@@ -1,0 +1,255 @@
+"""Attention that applies a rotation and a bias, under every usual mask."""
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from posenc_mm.bias import AttentionBias
+from posenc_mm.rotary import Rotation, rotate
+
+BACKENDS = ("auto", "sdpa", "dense")
+
+
+def attend(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    rotation: Rotation | None = None,
+    k_rotation: Rotation | None = None,
+    bias: AttentionBias | Tensor | None = None,
+    q_positions: Tensor | None = None,
+    k_positions: Tensor | None = None,
+    causal: bool = False,
+    q_start: int | Tensor | None = None,
+    key_mask: Tensor | None = None,
+    segments: Tensor | None = None,
+    window: int | None = None,
+    scale: float | None = None,
+    backend: str = "auto",
+) -> Tensor:
+    r"""Attend with encodings applied: :math:`\mathrm{softmax}(s \, q k^\top + b) \, v`.
+
+    ``causal``, ``window`` and ``segments`` go by row order, not by positions: query row i stands
+    beside key row ``q_start + i``. Positions only feed the bias.
+
+    Args:
+        q: queries ``(B, H, N, D)``.
+        k: keys ``(B, K, M, D)``; the K key heads divide the H query heads (grouped queries).
+        v: values ``(B, K, M, E)``.
+        rotation: of the queries, and of the keys too unless ``k_rotation`` is given.
+        k_rotation: of the keys, where they are other rows than the queries.
+        bias: a bias module, evaluated at the positions given, or its evaluated form, which
+            broadcasts to ``(B, H, N, M)``.
+        q_positions: ``(..., N, A)``, for a bias module.
+        k_positions: ``(..., M, A)``; those of the queries unless given.
+        causal: whether a query sees only keys up to its own row.
+        q_start: key row of the first query, an integer or ``(B,)``; :math:`M - N` unless given, so
+            that the last query stands beside the last key.
+        key_mask: ``(B, M)`` of booleans, true where a key is real.
+        segments: ``(M,)`` or ``(B, M)``, the document of each key row; a query sees keys of the
+            document at its own row.
+        window: a query sees keys less than this many rows away, on either side.
+        scale: :math:`s`; :math:`D^{-1/2}` unless given.
+        backend: ``"sdpa"`` forces torch's fused attention without a mask tensor and refuses what it
+            cannot express, ``"dense"`` forces a mask tensor, ``"auto"`` picks.
+
+    Returns:
+        ``(B, H, N, E)`` in q's dtype. A query that sees no key gets zeros.
+
+    Raises:
+        ValueError: shapes, heads or dtypes do not fit together, a bias module comes without
+            positions, or the backend is unknown or cannot do what is asked.
+
+    Example:
+        >>> from posenc_mm import Rotary, sequence
+        >>> q = k = v = torch.ones(1, 2, 3, 8)
+        >>> attend(q, k, v, rotation=Rotary(head_dim=8)(sequence(3)), causal=True).shape
+        torch.Size([1, 2, 3, 8])
+    """
+    _check_shapes(q, k, v, backend)
+    if k_rotation is not None or rotation is not None:
+        q, k = _rotated(q, k, rotation, k_rotation)
+    if isinstance(bias, AttentionBias):
+        bias = _evaluated(bias, q_positions, k_positions)
+    unmasked = bias is None and key_mask is None and segments is None and window is None
+    # One query beside the last key sees every key: decoding needs no causal mask.
+    last = causal and q_start is None and q.shape[2] == 1
+    square = causal and q_start is None and q.shape[2] == k.shape[2]
+    fused = unmasked and (not causal or last or square)
+    if backend == "sdpa" and not fused:
+        raise ValueError(
+            "backend='sdpa' takes no bias, key_mask, segments, window, q_start, or causal rule "
+            "with 1 < N != M: use backend='auto' or 'dense'"
+        )
+    if fused and backend != "dense":
+        return functional.scaled_dot_product_attention(
+            q,
+            k,
+            v,
+            is_causal=causal and not last,
+            scale=scale,
+            enable_gqa=q.shape[1] != k.shape[1],
+        )
+    visible = _visible(q, k, causal, q_start, key_mask, segments, window)
+    return _dense(q, k, v, bias, visible, scale)
+
+
+def _dense(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    bias: Tensor | None,
+    visible: Tensor | None,
+    scale: float | None,
+) -> Tensor:
+    mask = None
+    if bias is not None:
+        mask = _fitted(bias, q, k)
+    blind = None
+    if visible is not None:
+        blind = ~visible.any(-1, keepdim=True)
+        # A row that sees nothing attends to everything instead, and is zeroed below: no NaN arises
+        # for the backward pass to spread.
+        hidden = ~(visible | blind)
+        if mask is None:
+            mask = torch.zeros((), dtype=q.dtype, device=q.device)
+        mask = mask.masked_fill(hidden, float("-inf"))
+    if mask is not None:
+        mask = mask.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    out = functional.scaled_dot_product_attention(
+        q, k, v, attn_mask=mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
+    )
+    return out if blind is None else out.masked_fill(blind, 0.0)
+
+
+def _visible(
+    q: Tensor,
+    k: Tensor,
+    causal: bool,
+    q_start: int | Tensor | None,
+    key_mask: Tensor | None,
+    segments: Tensor | None,
+    window: int | None,
+) -> Tensor | None:
+    """Which keys each query sees, broadcasting to (B, H, N, M); None when all."""
+    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
+    seen = None
+    start = keys - queries if q_start is None else q_start
+    if isinstance(start, Tensor):
+        if start.shape not in ((), (batch,)) or start.is_floating_point():
+            raise ValueError(
+                f"q_start must be an integer or integers (B,)=({batch},), got shape "
+                f"{tuple(start.shape)} and dtype {start.dtype}"
+            )
+        start = start.reshape(-1, 1, 1, 1)
+    rows = torch.arange(queries, device=q.device)[:, None] + start
+    ahead = torch.arange(keys, device=q.device) - rows
+    if causal:
+        seen = ahead <= 0
+    if window is not None:
+        if window < 1:
+            raise ValueError(f"window must be at least 1, got window={window}")
+        seen = _both(seen, ahead.abs() < window)
+    if segments is not None:
+        seen = _both(seen, _same_segment(segments, rows, batch, keys))
+    if key_mask is not None:
+        if key_mask.shape != (batch, keys) or key_mask.dtype != torch.bool:
+            raise ValueError(
+                f"key_mask must be booleans (B, M)=({batch}, {keys}), got shape "
+                f"{tuple(key_mask.shape)} and dtype {key_mask.dtype}"
+            )
+        seen = _both(seen, key_mask[:, None, None, :])
+    return seen
+
+
+def _same_segment(segments: Tensor, rows: Tensor, batch: int, keys: int) -> Tensor:
+    if segments.shape not in ((keys,), (batch, keys)) or segments.is_floating_point():
+        raise ValueError(
+            f"segments must be integers (M,)=({keys},) or (B, M)=({batch}, {keys}), got shape "
+            f"{tuple(segments.shape)} and dtype {segments.dtype}"
+        )
+    of_keys = segments.reshape(-1, 1, 1, keys)
+    known = (rows >= 0) & (rows < keys)
+    shape = (max(of_keys.shape[0], rows.shape[0] if rows.ndim == 4 else 1), 1, rows.shape[-2], 1)
+    at = rows.clamp(0, max(keys - 1, 0)).expand(shape).transpose(-1, -2)
+    of_queries = of_keys.expand(shape[0], 1, 1, keys).gather(-1, at).transpose(-1, -2)
+    return (of_queries == of_keys) & known
+
+
+def _both(a: Tensor | None, b: Tensor) -> Tensor:
+    return b if a is None else a & b
+
+
+def _fitted(bias: Tensor, q: Tensor, k: Tensor) -> Tensor:
+    wanted = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    shape = (1,) * (4 - bias.ndim) + tuple(bias.shape)
+    fits = len(shape) == 4 and shape[2:] == wanted[2:]
+    if not fits or shape[0] not in (1, wanted[0]) or shape[1] not in (1, wanted[1]):
+        raise ValueError(
+            f"bias must broadcast to (B, H, N, M)={wanted} and be whole in N and M, got shape "
+            f"{tuple(bias.shape)}"
+        )
+    return bias.to(q.dtype)
+
+
+def _rotated(
+    q: Tensor, k: Tensor, rotation: Rotation | None, k_rotation: Rotation | None
+) -> tuple[Tensor, Tensor]:
+    if rotation is None:
+        raise ValueError("k_rotation is given without rotation: give the queries' as rotation")
+    if k_rotation is None:
+        if q.shape[2] != k.shape[2]:
+            raise ValueError(
+                f"k_rotation must be given where queries and keys are other rows, got "
+                f"N={q.shape[2]} and M={k.shape[2]}"
+            )
+        k_rotation = _grouped(rotation, q, k)
+    elif k_rotation.layout != rotation.layout:
+        raise ValueError(
+            f"rotation and k_rotation must have one layout, got {rotation.layout!r} and "
+            f"{k_rotation.layout!r}"
+        )
+    return rotate(q, rotation), rotate(k, k_rotation)
+
+
+def _grouped(rotation: Rotation, q: Tensor, k: Tensor) -> Rotation:
+    if rotation.per_head and q.shape[1] != k.shape[1] and rotation.cos.shape[-3] != 1:
+        raise ValueError(
+            f"a rotation per head cannot serve {q.shape[1]} query heads and {k.shape[1]} key "
+            f"heads, since a key is compared under several rotations: use as many key heads"
+        )
+    return rotation
+
+
+def _evaluated(
+    bias: AttentionBias, q_positions: Tensor | None, k_positions: Tensor | None
+) -> Tensor:
+    if q_positions is None:
+        raise ValueError("bias is a module: give q_positions (and k_positions) to evaluate it at")
+    evaluated: Tensor = bias(q_positions, q_positions if k_positions is None else k_positions)
+    return evaluated
+
+
+def _check_shapes(q: Tensor, k: Tensor, v: Tensor, backend: str) -> None:
+    if backend not in BACKENDS:
+        raise ValueError(f"backend must be one of {BACKENDS}, got backend={backend!r}")
+    if not q.ndim == k.ndim == v.ndim == 4:
+        raise ValueError(
+            f"q, k and v must be (B, H, N, D), got shapes {tuple(q.shape)}, {tuple(k.shape)}, "
+            f"{tuple(v.shape)}"
+        )
+    if not q.dtype == k.dtype == v.dtype:
+        raise ValueError(f"q, k and v must have one dtype, got {q.dtype}, {k.dtype} and {v.dtype}")
+    same = q.shape[0] == k.shape[0] == v.shape[0] and q.shape[3] == k.shape[3]
+    if not same or k.shape[1:3] != v.shape[1:3]:
+        raise ValueError(
+            f"q, k and v must share B and D, and k and v their heads and rows, got shapes "
+            f"{tuple(q.shape)}, {tuple(k.shape)}, {tuple(v.shape)}"
+        )
+    if k.shape[1] == 0 and q.shape[1] == 0:
+        return
+    if k.shape[1] == 0 or q.shape[1] % k.shape[1]:
+        raise ValueError(
+            f"the key heads must divide the query heads, got H={q.shape[1]} and {k.shape[1]}"
+        )

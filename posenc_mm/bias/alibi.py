@@ -1,0 +1,161 @@
+"""ALiBi: a penalty on the logits that grows linearly with distance."""
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from posenc_mm.bias.base import AttentionBias, check_heads, differences
+from posenc_mm.frequencies import Row
+
+
+def alibi_slopes(heads: int) -> Row:
+    r"""List the authors' slopes.
+
+    For a power of two, :math:`m_h = 2^{-8 (h + 1) / H}`; for other counts those of the largest
+    power of two below, followed by every other one of twice that power.
+
+    References:
+        Press, Smith, Lewis: Train Short, Test Long: Attention with Linear Biases Enables Input
+        Length Extrapolation (2022), https://arxiv.org/abs/2108.12409
+
+    Args:
+        heads: number of heads :math:`H`.
+
+    Returns:
+        ``(H,)``
+
+    Raises:
+        ValueError: ``heads`` is below 1.
+
+    Example:
+        >>> alibi_slopes(3)
+        (0.0625, 0.00390625, 0.25)
+    """
+    check_heads(heads)
+    whole = 2 ** int(math.log2(heads))
+    first = tuple(2.0 ** (-8 * (h + 1) / whole) for h in range(whole))
+    between = tuple(2.0 ** (-8 * (h + 1) / (2 * whole)) for h in range(0, 2 * whole, 2))
+    return first + between[: heads - whole]
+
+
+class ALiBi(AttentionBias):
+    r"""Linear penalty on distance, one slope per head.
+
+    .. math:: b_{hij} = -m_h \lVert p_i - p_j \rVert
+
+    Nothing is learned and nothing is stored: a model trained on short inputs reads longer ones as
+    they come. Symmetric by itself; under a causal rule only the past is left, and the penalty is
+    the authors' causal one.
+
+    References:
+        Press, Smith, Lewis: Train Short, Test Long: Attention with Linear Biases Enables Input
+        Length Extrapolation (2022), https://arxiv.org/abs/2108.12409; in 2-D, with
+        ``distance="l2"``: Fuller, Millard, Green: CROMA (2023), https://arxiv.org/abs/2311.00566
+
+    Args:
+        heads: number of attention heads :math:`H`; slopes follow the authors' rule for any count.
+        distance: ``"l1"`` sums the axes' distances, ``"l2"`` is the straight line.
+        biased_heads: how many heads, the first ones, carry the penalty, with the slopes of that
+            count; the others see no position. All unless given.
+
+    Shape:
+        ``q_positions (..., N, A), k_positions (..., M, A) -> (..., H, N, M)``, in float64 where the
+        positions are, else in float32
+
+    Raises:
+        ValueError: ``heads`` is below 1, ``biased_heads`` not between 0 and ``heads``, ``distance``
+            is unknown; at the call, the two positions differ in their number of axes.
+
+    Example:
+        >>> from posenc_mm import sequence
+        >>> ALiBi(heads=2)(sequence(1, offset=3), sequence(4))[0]
+        tensor([[-0.1875, -0.1250, -0.0625, -0.0000]])
+    """
+
+    def __init__(
+        self, heads: int, *, distance: str = "l1", biased_heads: int | None = None
+    ) -> None:
+        super().__init__()
+        check_heads(heads)
+        _check_distance(distance)
+        biased = heads if biased_heads is None else biased_heads
+        if not 0 <= biased <= heads:
+            raise ValueError(
+                f"biased_heads must be between 0 and heads={heads}, got biased_heads={biased}"
+            )
+        self.heads, self.distance, self.biased_heads = heads, distance, biased
+        self.slopes = (alibi_slopes(biased) if biased else ()) + (0.0,) * (heads - biased)
+
+    def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+        far = _distances(q_positions, k_positions, self.distance)
+        slopes = torch.tensor(self.slopes, device=far.device, dtype=far.dtype)
+        return -slopes[:, None, None] * far.unsqueeze(-3)
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, distance={self.distance!r}, biased_heads={self.biased_heads}"
+
+
+class LearnedALiBi(AttentionBias):
+    r"""ALiBi with slopes that train, from the authors' on.
+
+    .. math:: b_{hij} = -e^{s_h} \lVert p_i - p_j \rVert
+
+    The logarithm keeps a slope from turning into a reward for distance.
+
+    References:
+        Press, Smith, Lewis: Train Short, Test Long (2022), https://arxiv.org/abs/2108.12409, who
+        report that training the slopes did not help language models.
+
+    Args:
+        heads: number of attention heads :math:`H`.
+        distance: ``"l1"`` sums the axes' distances, ``"l2"`` is the straight line.
+
+    Shape:
+        ``q_positions (..., N, A), k_positions (..., M, A) -> (..., H, N, M)``, in float64 where the
+        positions are, else in float32
+
+    Raises:
+        ValueError: ``heads`` is below 1 or ``distance`` unknown; at the call, the two positions
+            differ in their number of axes.
+
+    Example:
+        >>> from posenc_mm import sequence
+        >>> LearnedALiBi(heads=2)(sequence(1, offset=3), sequence(4)).shape
+        torch.Size([2, 1, 4])
+    """
+
+    def __init__(self, heads: int, *, distance: str = "l1") -> None:
+        super().__init__()
+        check_heads(heads)
+        _check_distance(distance)
+        self.heads, self.distance = heads, distance
+        self.log_slopes = nn.Parameter(torch.empty(heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Start from the authors' slopes again."""
+        with torch.no_grad():
+            self.log_slopes.copy_(torch.tensor(alibi_slopes(self.heads), device="cpu").log())
+
+    def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+        far = _distances(q_positions, k_positions, self.distance)
+        slopes = self.log_slopes.to(far.dtype).exp()
+        return -slopes[:, None, None] * far.unsqueeze(-3)
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, distance={self.distance!r}"
+
+
+def _check_distance(distance: str) -> None:
+    if distance not in ("l1", "l2"):
+        raise ValueError(f"distance must be 'l1' or 'l2', got distance={distance!r}")
+
+
+def _distances(q_positions: Tensor, k_positions: Tensor, distance: str) -> Tensor:
+    offsets = differences(q_positions, k_positions)
+    offsets = offsets if offsets.dtype == torch.float64 else offsets.float()
+    if distance == "l2" and offsets.shape[-1] > 1:
+        norm: Tensor = torch.linalg.vector_norm(offsets, dim=-1)
+        return norm
+    return offsets.abs().sum(-1)

@@ -1,0 +1,73 @@
+"""What every encoding that is added to the attention logits has in common."""
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import Tensor, nn
+
+from posenc_mm.frequencies import check_positions
+
+
+class AttentionBias(nn.Module, ABC):
+    """Maps positions of queries and keys to numbers that a host adds to its attention logits.
+
+    Attributes:
+        heads: number of heads :math:`H`.
+
+    Shape:
+        ``q_positions (..., N, A), k_positions (..., M, A) -> (..., H, N, M)``
+    """
+
+    heads: int
+
+    @abstractmethod
+    def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+        """Compare positions.
+
+        Args:
+            q_positions: ``(..., N, A)`` of the queries.
+            k_positions: ``(..., M, A)`` of the keys.
+
+        Returns:
+            ``(..., H, N, M)``
+        """
+
+
+def differences(q_positions: Tensor, k_positions: Tensor, axes: int | None = None) -> Tensor:
+    """Subtract every key's position from every query's, exactly as they come.
+
+    Args:
+        q_positions: ``(..., N, A)``
+        k_positions: ``(..., M, A)``
+        axes: the number of axes that is wanted, any unless given.
+
+    Returns:
+        ``(..., N, M, A)``: int64 for integers, float32 or float64 for floats.
+
+    Raises:
+        ValueError: the numbers of axes differ from each other or from ``axes``.
+    """
+    check_positions(q_positions, axes or q_positions.shape[-1])
+    check_positions(k_positions, axes or q_positions.shape[-1])
+    q, k = _wide(q_positions), _wide(k_positions)
+    return q.unsqueeze(-2) - k.unsqueeze(-3)
+
+
+def _wide(positions: Tensor) -> Tensor:
+    """A dtype whose differences neither wrap around nor round."""
+    if not positions.is_floating_point():
+        return positions.long()
+    return positions if positions.dtype == torch.float64 else positions.float()
+
+
+def check_heads(heads: int) -> None:
+    """Refuse a number of heads below 1.
+
+    Args:
+        heads: the number to check.
+
+    Raises:
+        ValueError: it is below 1.
+    """
+    if isinstance(heads, (bool, float)) or heads < 1:
+        raise ValueError(f"heads must be a whole number of at least 1, got heads={heads}")

@@ -1,0 +1,88 @@
+"""A learned number per head for each offset between query and key."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from posenc_mm.bias.base import AttentionBias, check_heads, differences
+from posenc_mm.tables import lookup, refuse_outside
+
+
+class RelativeBias(AttentionBias):
+    r"""One learned number per head and offset, from a table over all axes.
+
+    .. math:: b_{hij} = T[p_i - p_j + S - 1, h]
+
+    For a sequence, farther offsets share the outermost entry (clipped, as in Shaw et al.); for a
+    grid the table covers one window and an offset beyond it is an error (Swin). Fractional offsets
+    interpolate, so that ``rescale`` reads a trained table at another resolution.
+
+    References:
+        Shaw, Uszkoreit, Vaswani: Self-Attention with Relative Position Representations (2018),
+        https://arxiv.org/abs/1803.02155; Liu et al.: Swin Transformer (2021),
+        https://arxiv.org/abs/2103.14030
+
+    Args:
+        heads: number of attention heads :math:`H`.
+        sizes: positions :math:`S` per axis that the table is for, one number or a sequence; it
+            holds the offsets from :math:`-(S - 1)` to :math:`S - 1`.
+        clip: whether offsets beyond share the outermost entry; unless given, true for one axis and
+            false for more.
+        std: standard deviation of the initial entries (normal, truncated at two).
+
+    Shape:
+        ``q_positions (..., N, A), k_positions (..., M, A) -> (..., H, N, M)``, in the table's dtype
+
+    Raises:
+        ValueError: ``heads`` or a size is below 1, or ``std`` negative; at the call, positions do
+            not have :math:`A` axes, or an offset lies beyond the table and ``clip`` is false.
+
+    Example:
+        >>> from posenc_mm import grid
+        >>> RelativeBias(heads=3, sizes=(4, 6))(grid(4, 6), grid(4, 6)).shape
+        torch.Size([3, 24, 24])
+    """
+
+    def __init__(
+        self,
+        heads: int,
+        sizes: int | Sequence[int],
+        *,
+        clip: bool | None = None,
+        std: float = 0.02,
+    ) -> None:
+        super().__init__()
+        check_heads(heads)
+        self.sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
+        if not self.sizes or min(self.sizes) < 1:
+            raise ValueError(f"sizes must be at least 1 on every axis, got sizes={sizes}")
+        if not 0 <= std < math.inf:
+            raise ValueError(f"std must be at least 0 and finite, got std={std}")
+        self.heads, self.std = heads, float(std)
+        self.clip = len(self.sizes) == 1 if clip is None else clip
+        self.table = nn.Parameter(torch.empty(*[2 * size - 1 for size in self.sizes], heads))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the entries anew."""
+        nn.init.trunc_normal_(self.table, std=self.std, a=-2 * self.std, b=2 * self.std)
+
+    def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+        offsets = differences(q_positions, k_positions, axes=len(self.sizes))
+        reach = torch.tensor(self.sizes, device=offsets.device) - 1
+        if self.clip:
+            offsets = offsets.clamp(-reach, reach)
+        else:
+            advice = (
+                "make it for larger sizes, rescale positions to them, or pass clip=True to let "
+                "farther offsets share the outermost entry"
+            )
+            span = [2 * size - 1 for size in self.sizes]
+            # Both positions may lie half a cell outside: an offset may be one cell too far.
+            refuse_outside(offsets + reach, span, "RelativeBias (offset + size - 1)", advice, 1.0)
+        return lookup(self.table, offsets + reach).movedim(-1, -3)
+
+    def extra_repr(self) -> str:
+        return f"heads={self.heads}, sizes={self.sizes}, clip={self.clip}, std={self.std}"

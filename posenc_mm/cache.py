@@ -1,0 +1,57 @@
+"""What a causal transformer keeps of the tokens that it has seen."""
+
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass
+class KVCache:
+    """What a transformer has seen: per layer the rotated keys and the values, and the positions.
+
+    Make an empty one and pass it to every call; each call adds its tokens.
+
+    Attributes:
+        keys: per layer ``(B, K, M, D)``.
+        values: per layer ``(B, K, M, D)``.
+        positions: ``(..., M, A)``, none while empty.
+        key_mask: ``(B, M)``, true where a token is real; none while all are.
+    """
+
+    keys: list[Tensor] = field(default_factory=list)
+    values: list[Tensor] = field(default_factory=list)
+    positions: Tensor | None = None
+    key_mask: Tensor | None = None
+
+    def __len__(self) -> int:
+        return 0 if self.positions is None else self.positions.shape[-2]
+
+    def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Append one layer's new keys and values and return all of that layer's."""
+        if layer == len(self.keys):
+            self.keys.append(k)
+            self.values.append(v)
+        else:
+            self.keys[layer] = torch.cat((self.keys[layer], k), dim=2)
+            self.values[layer] = torch.cat((self.values[layer], v), dim=2)
+        return self.keys[layer], self.values[layer]
+
+    def see(self, positions: Tensor, key_mask: Tensor | None, batch: int) -> None:
+        """Append the positions and the mask of new tokens."""
+        seen, new = len(self), positions.shape[-2]
+        if key_mask is not None or self.key_mask is not None:
+            known = positions.new_ones(batch, seen, dtype=torch.bool)
+            fresh = positions.new_ones(batch, new, dtype=torch.bool)
+            known = known if self.key_mask is None else self.key_mask
+            fresh = fresh if key_mask is None else key_mask
+            self.key_mask = torch.cat((known, fresh), dim=1)
+        if self.positions is not None:
+            old = self.positions
+            # Shared positions may meet positions per sample.
+            if old.ndim < positions.ndim:
+                old = old.expand(batch, *old.shape)
+            elif positions.ndim < old.ndim:
+                positions = positions.expand(batch, *positions.shape)
+            positions = torch.cat((old, positions), dim=-2)
+        self.positions = positions

@@ -1,0 +1,175 @@
+"""Where a token is on a grid of any number of axes: by index, from the centre, normalised."""
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def grid(
+    *sizes: int,
+    offset: float | Sequence[float] = 0,
+    step: float | Sequence[float] = 1,
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Index the cells of a grid with any number of axes, row by row.
+
+    Args:
+        sizes: cells per axis, ``grid(height, width)`` or ``grid(time, height, width)``.
+        offset: position of the first cell, one number or one per axis.
+        step: distance between neighbours, one number or one per axis.
+        device: where the result lives.
+
+    Returns:
+        ``(N, A)`` with :math:`N` the product of the sizes. Token ``r * width + c`` is row r, column
+        c. In int64 when offset and step are integers, else in float32.
+
+    Raises:
+        ValueError: a size below 1, no size, a number of offsets or steps other than :math:`A`, or
+            one that is not finite.
+
+    Example:
+        >>> grid(2, 3).tolist()
+        [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    """
+    _refuse_empty(sizes)
+    offsets, steps = _per_axis("offset", offset, len(sizes)), _per_axis("step", step, len(sizes))
+    whole = all(isinstance(number, int) for number in (*offsets, *steps))
+    dtype = torch.int64 if whole else torch.float32
+    lines = [
+        torch.arange(size, device=device) * stride + start
+        for size, start, stride in zip(sizes, offsets, steps, strict=True)
+    ]
+    return _mesh([line.to(dtype) for line in lines])
+
+
+def centred_grid(*sizes: int, device: torch.device | str | None = None) -> Tensor:
+    """Index the cells of a grid from its centre, in cells.
+
+    Args:
+        sizes: cells per axis.
+        device: where the result lives.
+
+    Returns:
+        ``(N, A)`` in float32: :math:`i - (n - 1) / 2` along an axis of :math:`n` cells.
+
+    Raises:
+        ValueError: a size below 1, or no size.
+
+    Example:
+        >>> centred_grid(1, 4)[:, 1].tolist()
+        [-1.5, -0.5, 0.5, 1.5]
+    """
+    _refuse_empty(sizes)
+    return _mesh([torch.arange(n, device=device).float() - (n - 1) / 2 for n in sizes])
+
+
+def normalised_grid(
+    *sizes: int,
+    ends: str = "centres",
+    by: str = "axis",
+    device: torch.device | str | None = None,
+) -> Tensor:
+    """Place the cells of a grid between -1 and 1, whatever its size.
+
+    Args:
+        sizes: cells per axis.
+        ends: ``"centres"`` puts cell i at :math:`2 (i + 1/2) / n - 1`, half a cell inside the
+            interval (DINOv3); ``"edges"`` puts the first and last cell at -1 and 1 (the pixel
+            coordinates of EVA-02).
+        by: the size that divides: each ``"axis"`` its own, or for all axes the ``"min"`` or
+            ``"max"`` of the sizes, which keeps the aspect ratio. Only with ``"centres"``.
+        device: where the result lives.
+
+    Returns:
+        ``(N, A)`` in float32.
+
+    Raises:
+        ValueError: a size below 1, no size, an unknown name, or ``by`` other than ``"axis"`` with
+            ``ends="edges"``.
+
+    Example:
+        >>> normalised_grid(1, 4)[:, 1].tolist()
+        [-0.75, -0.25, 0.25, 0.75]
+    """
+    _refuse_empty(sizes)
+    if ends not in ("centres", "edges"):
+        raise ValueError(f"ends must be 'centres' or 'edges', got ends={ends!r}")
+    if by not in ("axis", "min", "max") or (ends == "edges" and by != "axis"):
+        raise ValueError(
+            f"by must be 'axis', or 'min' or 'max' with ends='centres', got by={by!r} "
+            f"and ends={ends!r}"
+        )
+    if ends == "edges":
+        return _mesh([torch.linspace(-1, 1, n, device=device) for n in sizes])
+    divisors = {"axis": sizes, "min": [min(sizes)] * len(sizes), "max": [max(sizes)] * len(sizes)}
+    return _mesh(
+        [
+            (2 * torch.arange(n, device=device).float() + 1) / divisor - 1
+            for n, divisor in zip(sizes, divisors[by], strict=True)
+        ]
+    )
+
+
+def rescale(positions: Tensor, source: Sequence[int], target: Sequence[int]) -> Tensor:
+    r"""Express positions on one grid in the cells of another that covers the same area.
+
+    .. math:: p' = (p + \tfrac{1}{2}) \, n_{target} / n_{source} - \tfrac{1}{2}
+
+    Cell centres stay cell centres of the picture, as in half-pixel image resizing. A learned table
+    that is read at such positions is a table resized.
+
+    Args:
+        positions: ``(..., N, A)`` on the source grid.
+        source: cells per axis of the grid that the positions are on.
+        target: cells per axis of the grid to express them in.
+
+    Returns:
+        ``(..., N, A)``, unchanged where the grids are equal, else floating.
+
+    Raises:
+        ValueError: the numbers of axes differ, or a size is below 1.
+
+    Example:
+        >>> rescale(grid(4), (4,), (2,))[:, 0].tolist()
+        [-0.25, 0.25, 0.75, 1.25]
+    """
+    _refuse_empty(source)
+    _refuse_empty(target)
+    if not len(source) == len(target) == positions.shape[-1]:
+        raise ValueError(
+            f"source, target and positions must have the same number of axes, got "
+            f"source={tuple(source)}, target={tuple(target)} and positions of shape "
+            f"{tuple(positions.shape)}"
+        )
+    if tuple(source) == tuple(target):
+        return positions
+    work = positions if positions.dtype == torch.float64 else positions.float()
+    columns = [
+        (work[..., axis] + 0.5) * (new / old) - 0.5
+        for axis, (old, new) in enumerate(zip(source, target, strict=True))
+    ]
+    return torch.stack(columns, dim=-1)
+
+
+def _mesh(lines: list[Tensor]) -> Tensor:
+    return torch.stack(torch.meshgrid(*lines, indexing="ij"), dim=-1).flatten(0, -2)
+
+
+def _per_axis(name: str, value: float | Sequence[float], axes: int) -> Sequence[float]:
+    numbers = [value] * axes if isinstance(value, (int, float)) else list(value)
+    if len(numbers) != axes:
+        raise ValueError(f"{name} must be one number or one per axis ({axes}), got {name}={value}")
+    if not all(math.isfinite(number) for number in numbers):
+        raise ValueError(f"{name} must be finite, got {name}={value}")
+    return numbers
+
+
+def _refuse_empty(sizes: Sequence[int]) -> None:
+    if not sizes:
+        raise ValueError("sizes must name at least one axis, got none")
+    for size in sizes:
+        # A symbolic size (under torch.export) is no int; its comparison becomes a guard.
+        if isinstance(size, (bool, float)) or size < 1:
+            raise ValueError(f"sizes must be whole numbers of at least 1, got sizes={tuple(sizes)}")

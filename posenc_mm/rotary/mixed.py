@@ -1,0 +1,78 @@
+"""Rotary encoding with learned directions: every pair of every head looks along its own."""
+
+import torch
+from torch import Tensor, nn
+
+from posenc_mm.frequencies import angles, mixed
+from posenc_mm.layouts import check_layout
+from posenc_mm.rotary.base import RotaryEncoding, Rotation
+
+
+class MixedRotary(RotaryEncoding):
+    r"""Turns pairs of channels by learned mixtures of the axes, per head.
+
+    .. math:: \theta_{hi} = \sum_a p_a \, \omega_{hai}
+
+    Axial RoPE sees one axis per pair; here a pair can look along a diagonal. Frequencies start as
+    an axial ladder in axes turned at random for each head.
+
+    References:
+        Heo, Park, Han, Yun: Rotary Position Embedding for Vision Transformer (2024),
+        https://arxiv.org/abs/2403.13298
+
+    Args:
+        head_dim: channels :math:`D` of a head, a multiple of ``2 * axes``; all of them turn.
+        heads: number of heads :math:`H`.
+        axes: number of axes :math:`A`.
+        base: of the ladder that the frequencies start from.
+        layout: ``"interleaved"`` pairs channels (2i, 2i + 1), ``"half"`` pairs (i, i + D / 2).
+
+    Shape:
+        ``positions (..., N, A) -> Rotation`` of ``(..., H, N, F)``
+
+    Raises:
+        ValueError: ``head_dim`` does not divide, ``heads`` is below 1, ``base`` not positive, or
+            ``layout`` unknown; at the call, positions do not have :math:`A` axes.
+
+    Example:
+        >>> from posenc_mm import grid
+        >>> MixedRotary(head_dim=64, heads=3)(grid(4, 6)).cos.shape
+        torch.Size([3, 24, 32])
+    """
+
+    def __init__(
+        self,
+        head_dim: int,
+        heads: int,
+        axes: int = 2,
+        *,
+        base: float = 10.0,
+        layout: str = "interleaved",
+    ) -> None:
+        super().__init__()
+        check_layout(layout)
+        if axes < 1 or head_dim < 1 or head_dim % (2 * axes):
+            raise ValueError(
+                f"head_dim must be a positive multiple of 2 * axes, got head_dim={head_dim} and "
+                f"axes={axes}"
+            )
+        self.head_dim, self.heads, self.axes = head_dim, heads, axes
+        self.base, self.layout = float(base), layout
+        self.frequencies = nn.Parameter(torch.empty(heads, axes, head_dim // 2))
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draw the frequencies anew."""
+        start = mixed(self.head_dim // 2, self.heads, self.axes, self.base)
+        with torch.no_grad():
+            self.frequencies.copy_(start)
+
+    def forward(self, positions: Tensor) -> Rotation:
+        theta = angles(positions, self.frequencies)
+        return Rotation(theta.cos(), theta.sin(), self.layout, per_head=True)
+
+    def extra_repr(self) -> str:
+        return (
+            f"head_dim={self.head_dim}, heads={self.heads}, axes={self.axes}, base={self.base}, "
+            f"layout={self.layout!r}"
+        )

@@ -1,0 +1,85 @@
+"""Reading a learned table at positions: an entry per cell, and the line between entries."""
+
+import itertools
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def lookup(table: Tensor, positions: Tensor) -> Tensor:
+    """Read a grid-shaped table at whole or fractional positions.
+
+    Whole positions pick entries. Fractional ones interpolate linearly along every axis between the
+    entries around them; up to half a cell outside, where an entry's own cell still reaches, the
+    outermost entry holds. At positions from :func:`posenc_mm.rescale` this is the usual bilinear
+    resizing of a table (half-pixel centres, no antialiasing).
+
+    Args:
+        table: ``(S_1, ..., S_A, D)``.
+        positions: ``(..., A)``, integers or floats; the caller has checked them with
+            :func:`refuse_outside`.
+
+    Returns:
+        ``(..., D)`` in the table's dtype.
+    """
+    sizes = table.shape[:-1]
+    flat = table.flatten(0, -2)
+    if not positions.is_floating_point():
+        return flat[_row(positions.long().unbind(-1), sizes)]
+    work = positions if positions.dtype == torch.float64 else positions.float()
+    lower, upper, shares = [], [], []
+    for axis, size in enumerate(sizes):
+        inside = work[..., axis].clamp(0, size - 1)
+        below = inside.floor().clamp(max=max(size - 2, 0))
+        lower.append(below.long())
+        upper.append((below.long() + 1).clamp(max=size - 1))
+        shares.append(inside - below)
+    parts = []
+    for corner in itertools.product((False, True), repeat=len(sizes)):
+        ends = [up if far else low for far, low, up in zip(corner, lower, upper, strict=True)]
+        weight = torch.ones_like(shares[0])
+        for far, share in zip(corner, shares, strict=True):
+            weight = weight * (share if far else 1 - share)
+        parts.append(flat[_row(ends, sizes)] * weight.unsqueeze(-1).to(flat.dtype))
+    return sum(parts[1:], parts[0])
+
+
+def refuse_outside(
+    positions: Tensor, sizes: Sequence[int], name: str, advice: str, margin: float = 0.5
+) -> None:
+    """Refuse positions that a table of these sizes has no entry for.
+
+    On a CPU the error comes at the call. On an accelerator, or in a compiled or exported graph,
+    reading the answer back would stall the device or break the graph: there it is an asynchronous
+    assertion.
+
+    Args:
+        positions: ``(..., A)``.
+        sizes: entries per axis.
+        name: what the table belongs to, for the message.
+        advice: what to do instead, for the message.
+        margin: how far outside a fractional position may lie, in cells.
+
+    Raises:
+        ValueError: a position lies outside.
+    """
+    limits = torch.tensor(tuple(sizes), device=positions.device) - 1
+    reach = margin if positions.is_floating_point() else 0
+    inside = ((positions >= -reach) & (positions <= limits + reach)).all(-1)
+    if torch.compiler.is_compiling() or positions.device.type != "cpu":
+        torch._assert_async(inside.all(), f"{name}: a position lies outside {tuple(sizes)}")
+    elif not inside.all():
+        first = positions[~inside][0]
+        where = tuple(round(float(p), 4) for p in first)
+        raise ValueError(
+            f"{name} has a table of sizes {tuple(sizes)}, which ends at "
+            f"{tuple(size - 1 for size in sizes)}, but a position is {where}; {advice}"
+        )
+
+
+def _row(columns: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
+    row = columns[0]
+    for column, size in zip(columns[1:], sizes[1:], strict=True):
+        row = row * size + column
+    return row
