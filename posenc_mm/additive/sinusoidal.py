@@ -16,9 +16,8 @@ class Sinusoidal(AdditiveEncoding):
     With several axes each has a block of :math:`D / A` channels to itself, with its own ladder over
     that width. A block of odd width has one cosine fewer than sines. Nothing is learned or stored.
 
-    Published 2-D variants are this class at other positions or layouts: ``"half"`` on
-    ``grid(height, width)`` is timm's default order (sin y, sin x, cos y, cos x), ``"interleaved"``
-    is that of MoCo v3.
+    In 2-D, ``"half"`` on ``grid(height, width)`` is timm's order (sin y, sin x, cos y, cos x), and
+    ``"interleaved"`` is DETR's (row block, then column block).
 
     References:
         Vaswani et al.: Attention Is All You Need (2017), https://arxiv.org/abs/1706.03762
