@@ -6,6 +6,7 @@ from torch.nn import functional
 
 from posenc_mm.bias import AttentionBias
 from posenc_mm.rotary import Rotation, rotate
+from posenc_mm.visibility import visible_keys
 
 BACKENDS = ("auto", "sdpa", "dense")
 
@@ -91,7 +92,7 @@ def attend(
             scale=scale,
             enable_gqa=q.shape[1] != k.shape[1],
         )
-    visible = _visible(q, k, causal, q_start, key_mask, segments, window)
+    visible = visible_keys(q, k, causal, q_start, key_mask, segments, window)
     return _dense(q, k, v, bias, visible, scale)
 
 
@@ -121,64 +122,6 @@ def _dense(
         q, k, v, attn_mask=mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
     )
     return out if blind is None else out.masked_fill(blind, 0.0)
-
-
-def _visible(
-    q: Tensor,
-    k: Tensor,
-    causal: bool,
-    q_start: int | Tensor | None,
-    key_mask: Tensor | None,
-    segments: Tensor | None,
-    window: int | None,
-) -> Tensor | None:
-    """Which keys each query sees, broadcasting to (B, H, N, M); None when all."""
-    batch, queries, keys = q.shape[0], q.shape[2], k.shape[2]
-    seen = None
-    start = keys - queries if q_start is None else q_start
-    if isinstance(start, Tensor):
-        if start.shape not in ((), (batch,)) or start.is_floating_point():
-            raise ValueError(
-                f"q_start must be an integer or integers (B,)=({batch},), got shape "
-                f"{tuple(start.shape)} and dtype {start.dtype}"
-            )
-        start = start.reshape(-1, 1, 1, 1)
-    rows = torch.arange(queries, device=q.device)[:, None] + start
-    ahead = torch.arange(keys, device=q.device) - rows
-    if causal:
-        seen = ahead <= 0
-    if window is not None:
-        if window < 1:
-            raise ValueError(f"window must be at least 1, got window={window}")
-        seen = _both(seen, ahead.abs() < window)
-    if segments is not None:
-        seen = _both(seen, _same_segment(segments, rows, batch, keys))
-    if key_mask is not None:
-        if key_mask.shape != (batch, keys) or key_mask.dtype != torch.bool:
-            raise ValueError(
-                f"key_mask must be booleans (B, M)=({batch}, {keys}), got shape "
-                f"{tuple(key_mask.shape)} and dtype {key_mask.dtype}"
-            )
-        seen = _both(seen, key_mask[:, None, None, :])
-    return seen
-
-
-def _same_segment(segments: Tensor, rows: Tensor, batch: int, keys: int) -> Tensor:
-    if segments.shape not in ((keys,), (batch, keys)) or segments.is_floating_point():
-        raise ValueError(
-            f"segments must be integers (M,)=({keys},) or (B, M)=({batch}, {keys}), got shape "
-            f"{tuple(segments.shape)} and dtype {segments.dtype}"
-        )
-    of_keys = segments.reshape(-1, 1, 1, keys)
-    known = (rows >= 0) & (rows < keys)
-    shape = (max(of_keys.shape[0], rows.shape[0] if rows.ndim == 4 else 1), 1, rows.shape[-2], 1)
-    at = rows.clamp(0, max(keys - 1, 0)).expand(shape).transpose(-1, -2)
-    of_queries = of_keys.expand(shape[0], 1, 1, keys).gather(-1, at).transpose(-1, -2)
-    return (of_queries == of_keys) & known
-
-
-def _both(a: Tensor | None, b: Tensor) -> Tensor:
-    return b if a is None else a & b
 
 
 def _fitted(bias: Tensor, q: Tensor, k: Tensor) -> Tensor:

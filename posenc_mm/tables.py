@@ -17,8 +17,7 @@ def lookup(table: Tensor, positions: Tensor) -> Tensor:
 
     Args:
         table: ``(S_1, ..., S_A, D)``.
-        positions: ``(..., A)``, integers or floats; the caller has checked them with
-            :func:`refuse_outside`.
+        positions: ``(..., A)``, integers or floats that the caller has found inside.
 
     Returns:
         ``(..., D)`` in the table's dtype.
@@ -43,39 +42,6 @@ def lookup(table: Tensor, positions: Tensor) -> Tensor:
             weight = weight * (share if far else 1 - share)
         parts.append(flat[_row(ends, sizes)] * weight.unsqueeze(-1).to(flat.dtype))
     return sum(parts[1:], parts[0])
-
-
-def refuse_outside(
-    positions: Tensor, sizes: Sequence[int], name: str, advice: str, margin: float = 0.5
-) -> None:
-    """Refuse positions that a table of these sizes has no entry for.
-
-    On a CPU the error comes at the call. On an accelerator, or in a compiled or exported graph,
-    reading the answer back would stall the device or break the graph: there it is an asynchronous
-    assertion.
-
-    Args:
-        positions: ``(..., A)``.
-        sizes: entries per axis.
-        name: what the table belongs to, for the message.
-        advice: what to do instead, for the message.
-        margin: how far outside a fractional position may lie, in cells.
-
-    Raises:
-        ValueError: a position lies outside.
-    """
-    limits = torch.tensor(tuple(sizes), device=positions.device) - 1
-    reach = margin if positions.is_floating_point() else 0
-    inside = ((positions >= -reach) & (positions <= limits + reach)).all(-1)
-    if torch.compiler.is_compiling() or positions.device.type != "cpu":
-        torch._assert_async(inside.all(), f"{name}: a position lies outside {tuple(sizes)}")
-    elif not inside.all():
-        first = positions[~inside][0]
-        where = tuple(round(float(p), 4) for p in first)
-        raise ValueError(
-            f"{name} has a table of sizes {tuple(sizes)}, which ends at "
-            f"{tuple(size - 1 for size in sizes)}, but a position is {where}; {advice}"
-        )
 
 
 def _row(columns: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:

@@ -7,6 +7,7 @@ from posenc_mm.additive import AdditiveEncoding
 from posenc_mm.attention import attend
 from posenc_mm.bias import AttentionBias
 from posenc_mm.cache import KVCache
+from posenc_mm.checks import check_whole
 from posenc_mm.rotary import RotaryEncoding, Rotation, rotate
 
 
@@ -139,8 +140,7 @@ class Transformer(nn.Module):
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if depth < 1:
-            raise ValueError(f"depth must be at least 1, got depth={depth}")
+        check_whole(dim=dim, depth=depth, heads=heads)
         self.blocks = nn.ModuleList(
             Block(dim, heads, kv_heads=kv_heads, mlp_ratio=mlp_ratio, dropout=dropout)
             for _ in range(depth)

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc_mm.additive.base import AdditiveEncoding
+from posenc_mm.checks import check_whole
 from posenc_mm.frequencies import Matrix, angles, axial, gaussian, linear, octaves
 from posenc_mm.layouts import check_layout
 
@@ -83,7 +84,7 @@ class LearnedFourier(AdditiveEncoding):
     r"""Learned Fourier features, mixed by a small network.
 
     .. math:: e(p) = W_2 \, \mathrm{GELU}(W_1 r(p) + b_1) + b_2, \quad
-        r(p) = F^{-1/2} [\cos(\omega^\top p), \; \sin(\omega^\top p)], \quad
+        r(p) = (2F)^{-1/2} [\cos(\omega^\top p), \; \sin(\omega^\top p)], \quad
         \omega \sim \mathcal{N}(0, \sigma^2)
 
     The authors' :math:`\gamma` is :math:`1 / \sigma`. The frequencies are learned too; meant for
@@ -124,16 +125,13 @@ class LearnedFourier(AdditiveEncoding):
         scale: float = 1.0,
     ) -> None:
         super().__init__()
-        if dim < 1 or axes < 1 or (hidden is not None and hidden < 1):
-            raise ValueError(
-                f"dim, axes and hidden must be at least 1, got dim={dim}, axes={axes}, "
-                f"hidden={hidden}"
-            )
+        check_whole(dim=dim, axes=axes, hidden=dim if hidden is None else hidden)
         self.dim, self.axes, self.scale = dim, axes, float(scale)
         self.features = dim + dim % 2 if features is None else features
         self.hidden = hidden or dim
-        if self.features < 2 or self.features % 2:
-            raise ValueError(f"features must be even and at least 2, got features={features}")
+        check_whole(2, features=self.features)
+        if self.features % 2:
+            raise ValueError(f"features must be even, got features={features}")
         if not 0 < scale < math.inf:
             raise ValueError(f"scale must be positive and finite, got scale={scale}")
         self.frequencies = nn.Parameter(torch.empty(axes, self.features // 2))
@@ -149,7 +147,7 @@ class LearnedFourier(AdditiveEncoding):
 
     def forward(self, positions: Tensor) -> Tensor:
         theta = angles(positions, self.frequencies)
-        features = torch.cat((theta.cos(), theta.sin()), dim=-1) * (self.features // 2) ** -0.5
+        features = torch.cat((theta.cos(), theta.sin()), dim=-1) * self.features**-0.5
         mixed: Tensor = self.mix(features.to(self.mix.weight.dtype))
         encoded: Tensor = self.project(functional.gelu(mixed))
         return encoded
@@ -165,7 +163,8 @@ def _bands(dim: int, axes: int, bands: str, scale: float, seed: int) -> Matrix:
     if bands not in ("gaussian", "linear", "octaves"):
         raise ValueError(f"bands must be 'gaussian', 'linear' or 'octaves', got bands={bands!r}")
     unit = 2 if bands == "gaussian" else 2 * axes
-    if axes < 1 or dim < 1 or dim % unit:
+    check_whole(dim=dim, axes=axes)
+    if dim % unit:
         raise ValueError(
             f"dim must be a positive multiple of {unit} for {bands} bands, got dim={dim} and "
             f"axes={axes}"

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor, nn
 
 from posenc_mm.additive.base import AdditiveEncoding
+from posenc_mm.checks import check_inside, check_sizes, check_whole
 from posenc_mm.frequencies import check_positions
-from posenc_mm.tables import lookup, refuse_outside
+from posenc_mm.tables import lookup
 
 
 class Learned(AdditiveEncoding):
@@ -49,11 +50,8 @@ class Learned(AdditiveEncoding):
         self, dim: int, sizes: int | Sequence[int], *, joint: bool = True, std: float = 0.02
     ) -> None:
         super().__init__()
-        self.sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-        if dim < 1:
-            raise ValueError(f"dim must be at least 1, got dim={dim}")
-        if not self.sizes or min(self.sizes) < 1:
-            raise ValueError(f"sizes must be at least 1 on every axis, got sizes={sizes}")
+        check_whole(dim=dim)
+        self.sizes = check_sizes("sizes", sizes)
         if not 0 <= std < math.inf:
             raise ValueError(f"std must be at least 0 and finite, got std={std}")
         self.dim, self.joint, self.std = dim, joint, float(std)
@@ -71,7 +69,9 @@ class Learned(AdditiveEncoding):
     def forward(self, positions: Tensor) -> Tensor:
         check_positions(positions, len(self.sizes))
         advice = "use a larger table, or posenc_mm.rescale to read this one at another resolution"
-        refuse_outside(positions, self.sizes, "Learned", advice)
+        name = f"positions of a Learned of sizes {self.sizes}"
+        last = [size - 1 for size in self.sizes]
+        check_inside(name, positions, [0] * len(last), last, 0.5, advice)
         if self.joint:
             return lookup(self.table, positions)
         parts = [

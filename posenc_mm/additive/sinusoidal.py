@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from posenc_mm.additive.base import AdditiveEncoding
+from posenc_mm.checks import check_whole
 from posenc_mm.frequencies import angles, axial, geometric
 from posenc_mm.layouts import check_layout
 
@@ -55,9 +56,8 @@ class Sinusoidal(AdditiveEncoding):
         endpoint: bool = False,
     ) -> None:
         super().__init__()
-        if axes < 1:
-            raise ValueError(f"axes must be at least 1, got axes={axes}")
-        if dim < 1 or dim % axes:
+        check_whole(dim=dim, axes=axes)
+        if dim % axes:
             raise ValueError(
                 f"dim must be a positive multiple of axes, got dim={dim} and axes={axes}"
             )

@@ -5,7 +5,8 @@ import math
 import torch
 from torch import Tensor, nn
 
-from posenc_mm.bias.base import AttentionBias, check_heads, differences
+from posenc_mm.bias.base import AttentionBias, differences
+from posenc_mm.checks import check_whole
 from posenc_mm.frequencies import Row
 
 
@@ -32,7 +33,7 @@ def alibi_slopes(heads: int) -> Row:
         >>> alibi_slopes(3)
         (0.0625, 0.00390625, 0.25)
     """
-    check_heads(heads)
+    check_whole(heads=heads)
     whole = 2 ** int(math.log2(heads))
     first = tuple(2.0 ** (-8 * (h + 1) / whole) for h in range(whole))
     between = tuple(2.0 ** (-8 * (h + 1) / (2 * whole)) for h in range(0, 2 * whole, 2))
@@ -77,10 +78,11 @@ class ALiBi(AttentionBias):
         self, heads: int, *, distance: str = "l1", biased_heads: int | None = None
     ) -> None:
         super().__init__()
-        check_heads(heads)
+        check_whole(heads=heads)
         _check_distance(distance)
         biased = heads if biased_heads is None else biased_heads
-        if not 0 <= biased <= heads:
+        check_whole(0, biased_heads=biased)
+        if biased > heads:
             raise ValueError(
                 f"biased_heads must be between 0 and heads={heads}, got biased_heads={biased}"
             )
@@ -127,7 +129,7 @@ class LearnedALiBi(AttentionBias):
 
     def __init__(self, heads: int, *, distance: str = "l1") -> None:
         super().__init__()
-        check_heads(heads)
+        check_whole(heads=heads)
         _check_distance(distance)
         self.heads, self.distance = heads, distance
         self.log_slopes = nn.Parameter(torch.empty(heads))

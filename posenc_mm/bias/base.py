@@ -58,16 +58,3 @@ def _wide(positions: Tensor) -> Tensor:
     if not positions.is_floating_point():
         return positions.long()
     return positions if positions.dtype == torch.float64 else positions.float()
-
-
-def check_heads(heads: int) -> None:
-    """Refuse a number of heads below 1.
-
-    Args:
-        heads: the number to check.
-
-    Raises:
-        ValueError: it is below 1.
-    """
-    if isinstance(heads, (bool, float)) or heads < 1:
-        raise ValueError(f"heads must be a whole number of at least 1, got heads={heads}")

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from posenc_mm.bias.base import AttentionBias, check_heads, differences
-from posenc_mm.tables import lookup, refuse_outside
+from posenc_mm.bias.base import AttentionBias, differences
+from posenc_mm.checks import check_inside, check_sizes, check_whole
+from posenc_mm.tables import lookup
 
 
 class RelativeBias(AttentionBias):
@@ -54,10 +55,8 @@ class RelativeBias(AttentionBias):
         std: float = 0.02,
     ) -> None:
         super().__init__()
-        check_heads(heads)
-        self.sizes = (sizes,) if isinstance(sizes, int) else tuple(sizes)
-        if not self.sizes or min(self.sizes) < 1:
-            raise ValueError(f"sizes must be at least 1 on every axis, got sizes={sizes}")
+        check_whole(heads=heads)
+        self.sizes = check_sizes("sizes", sizes)
         if not 0 <= std < math.inf:
             raise ValueError(f"std must be at least 0 and finite, got std={std}")
         self.heads, self.std = heads, float(std)
@@ -79,9 +78,10 @@ class RelativeBias(AttentionBias):
                 "make it for larger sizes, rescale positions to them, or pass clip=True to let "
                 "farther offsets share the outermost entry"
             )
-            span = [2 * size - 1 for size in self.sizes]
+            name = f"offsets of a RelativeBias of sizes {self.sizes}"
+            most = [size - 1 for size in self.sizes]
             # Both positions may lie half a cell outside: an offset may be one cell too far.
-            refuse_outside(offsets + reach, span, "RelativeBias (offset + size - 1)", advice, 1.0)
+            check_inside(name, offsets, [-size for size in most], most, 1.0, advice)
         return lookup(self.table, offsets + reach).movedim(-1, -3)
 
     def extra_repr(self) -> str:

@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor, nn
 
-from posenc_mm.bias.base import AttentionBias, check_heads, differences
+from posenc_mm.bias.base import AttentionBias, differences
+from posenc_mm.checks import check_whole
 
 
 def t5_buckets(
@@ -39,9 +40,10 @@ def t5_buckets(
         [0, 17, 1, 15, 31]
     """
     half = _side(buckets, max_distance, bidirectional)
+    relative = relative.trunc().long() if relative.is_floating_point() else relative.long()
     steps = torch.tensor(_bucket_of_distance(half, max_distance), device=relative.device)
     distance = relative.abs() if bidirectional else (-relative).clamp(min=0)
-    bucket = steps[distance.clamp(max=max_distance).long()]
+    bucket = steps[distance.clamp(max=max_distance)]
     return bucket + (relative > 0) * half if bidirectional else bucket
 
 
@@ -87,7 +89,7 @@ class T5Bias(AttentionBias):
         bidirectional: bool = True,
     ) -> None:
         super().__init__()
-        check_heads(heads)
+        check_whole(heads=heads)
         _side(buckets, max_distance, bidirectional)
         self.heads, self.buckets = heads, buckets
         self.max_distance, self.bidirectional = max_distance, bidirectional

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from posenc_mm.frequencies.rows import TWO_PI, Row, geometric, refuse_count
+from posenc_mm.checks import check_whole
+from posenc_mm.frequencies.rows import TWO_PI, Row, geometric
 
 Matrix = tuple[Row, ...]
 
@@ -38,9 +39,8 @@ def gaussian(count: int, axes: int, scale: float = 1.0, seed: int = 0) -> Matrix
         >>> gaussian(2, axes=1, seed=3) == gaussian(2, axes=1, seed=3)
         True
     """
-    refuse_count(count)
-    if axes < 1:
-        raise ValueError(f"axes must be at least 1, got axes={axes}")
+    check_whole(0, count=count)
+    check_whole(axes=axes)
     if not scale > 0 or not math.isfinite(scale):
         raise ValueError(f"scale must be positive and finite, got scale={scale}")
     draw = random.Random(seed)
@@ -99,11 +99,10 @@ def mixed(count: int, heads: int, axes: int = 2, base: float = 10.0) -> Tensor:
         >>> mixed(4, heads=3).shape
         torch.Size([3, 2, 4])
     """
-    refuse_count(count)
-    if axes < 1 or count % axes:
+    check_whole(0, count=count)
+    check_whole(axes=axes, heads=heads)
+    if count % axes:
         raise ValueError(f"count must be a multiple of axes, got count={count} and axes={axes}")
-    if heads < 1:
-        raise ValueError(f"heads must be at least 1, got heads={heads}")
     ladder = torch.tensor(geometric(count // axes, base), device="cpu")
     normal = torch.randn(heads, axes, axes, device="cpu")
     frames, triangle = torch.linalg.qr(normal)

@@ -2,6 +2,8 @@
 
 import math
 
+from posenc_mm.checks import check_whole
+
 Row = tuple[float, ...]
 
 TWO_PI = 2 * math.pi
@@ -36,7 +38,7 @@ def geometric(
         >>> geometric(2)
         (1.0, 0.01)
     """
-    refuse_count(count)
+    check_whole(0, count=count)
     if not base > 0 or not math.isfinite(base):
         raise ValueError(f"base must be positive and finite, got base={base}")
     if width is not None and (endpoint or not width > 0):
@@ -73,7 +75,7 @@ def linear(count: int, low: float, high: float) -> Row:
         >>> linear(3, 1.0, 2.0)
         (1.0, 1.5, 2.0)
     """
-    refuse_count(count)
+    check_whole(0, count=count)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError(f"low and high must be finite, got low={low} and high={high}")
     return tuple(low + (high - low) * i / max(count - 1, 1) for i in range(count))
@@ -98,7 +100,7 @@ def harmonics(count: int, period: float) -> Row:
         >>> [round(f, 4) for f in harmonics(2, period=24)]
         [0.2618, 0.5236]
     """
-    refuse_count(count)
+    check_whole(0, count=count)
     if not period > 0 or not math.isfinite(period):
         raise ValueError(f"period must be positive and finite, got period={period}")
     return tuple(TWO_PI * k / period for k in range(1, count + 1))
@@ -124,11 +126,5 @@ def octaves(count: int) -> Row:
         >>> [round(f, 4) for f in octaves(3)]
         [3.1416, 6.2832, 12.5664]
     """
-    refuse_count(count)
+    check_whole(0, count=count)
     return tuple(2.0**k * math.pi for k in range(count))
-
-
-def refuse_count(count: int) -> None:
-    """Refuse a number of frequencies that is not a whole number of at least 0."""
-    if isinstance(count, (bool, float)) or count < 0:
-        raise ValueError(f"count must be a whole number of at least 0, got count={count}")

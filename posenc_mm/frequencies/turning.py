@@ -35,7 +35,10 @@ def angles(positions: Tensor, frequencies: Sequence[Sequence[float]] | Tensor) -
         >>> angles(torch.tensor([[7]]), [[1.0]])
         tensor([[0.7168]])
     """
-    axes = frequencies.shape[-2] if isinstance(frequencies, Tensor) else len(frequencies)
+    shape = tuple(frequencies.shape) if isinstance(frequencies, Tensor) else _shape(frequencies)
+    if len(shape) not in (2, 3):
+        raise ValueError(f"frequencies must be (A, F) or (H, A, F), got shape {shape}")
+    axes = shape[-2]
     check_positions(positions, axes)
     per_head = isinstance(frequencies, Tensor) and frequencies.ndim == 3
     columns = positions.unsqueeze(-3) if per_head else positions
@@ -71,6 +74,13 @@ def check_positions(positions: Tensor, axes: int) -> None:
         )
     if positions.dtype == torch.bool or positions.is_complex():
         raise ValueError(f"positions must be integers or floats, got dtype {positions.dtype}")
+
+
+def _shape(rows: Sequence[Sequence[float]]) -> tuple[int, ...]:
+    widths = [len(row) if isinstance(row, Sequence) else 0 for row in rows]
+    if not widths or len(set(widths)) != 1 or not isinstance(rows[0], Sequence):
+        raise ValueError(f"frequencies must be rows (A, F) of one length, got lengths {widths}")
+    return len(widths), widths[0]
 
 
 def _angles_in_two_terms(

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from posenc_mm.checks import check_sizes
+
 
 def grid(
     *sizes: int,
@@ -33,7 +35,7 @@ def grid(
         >>> grid(2, 3).tolist()
         [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
     """
-    _refuse_empty(sizes)
+    check_sizes("sizes", sizes)
     offsets, steps = _per_axis("offset", offset, len(sizes)), _per_axis("step", step, len(sizes))
     whole = all(isinstance(number, int) for number in (*offsets, *steps))
     dtype = torch.int64 if whole else torch.float32
@@ -61,7 +63,7 @@ def centred_grid(*sizes: int, device: torch.device | str | None = None) -> Tenso
         >>> centred_grid(1, 4)[:, 1].tolist()
         [-1.5, -0.5, 0.5, 1.5]
     """
-    _refuse_empty(sizes)
+    check_sizes("sizes", sizes)
     return _mesh([torch.arange(n, device=device).float() - (n - 1) / 2 for n in sizes])
 
 
@@ -93,7 +95,7 @@ def normalised_grid(
         >>> normalised_grid(1, 4)[:, 1].tolist()
         [-0.75, -0.25, 0.25, 0.75]
     """
-    _refuse_empty(sizes)
+    check_sizes("sizes", sizes)
     if ends not in ("centres", "edges"):
         raise ValueError(f"ends must be 'centres' or 'edges', got ends={ends!r}")
     if by not in ("axis", "min", "max") or (ends == "edges" and by != "axis"):
@@ -135,8 +137,8 @@ def rescale(positions: Tensor, source: Sequence[int], target: Sequence[int]) -> 
         >>> rescale(grid(4), (4,), (2,))[:, 0].tolist()
         [-0.25, 0.25, 0.75, 1.25]
     """
-    _refuse_empty(source)
-    _refuse_empty(target)
+    check_sizes("source", source)
+    check_sizes("target", target)
     if not len(source) == len(target) == positions.shape[-1]:
         raise ValueError(
             f"source, target and positions must have the same number of axes, got "
@@ -164,12 +166,3 @@ def _per_axis(name: str, value: float | Sequence[float], axes: int) -> Sequence[
     if not all(math.isfinite(number) for number in numbers):
         raise ValueError(f"{name} must be finite, got {name}={value}")
     return numbers
-
-
-def _refuse_empty(sizes: Sequence[int]) -> None:
-    if not sizes:
-        raise ValueError("sizes must name at least one axis, got none")
-    for size in sizes:
-        # A symbolic size (under torch.export) is no int; its comparison becomes a guard.
-        if isinstance(size, (bool, float)) or size < 1:
-            raise ValueError(f"sizes must be whole numbers of at least 1, got sizes={tuple(sizes)}")

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from posenc_mm.checks import check_indices, check_whole
+
 
 def sequence(
     length: int, offset: int | Tensor = 0, *, device: torch.device | str | None = None
@@ -26,10 +28,9 @@ def sequence(
         >>> sequence(3, offset=5)[:, 0].tolist()
         [5, 6, 7]
     """
-    if isinstance(length, (bool, float)) or length < 0:
-        raise ValueError(f"length must be a whole number of at least 0, got length={length}")
+    check_whole(0, length=length)
     if not isinstance(offset, Tensor):
-        if offset != int(offset):
+        if isinstance(offset, bool) or offset != int(offset):
             raise ValueError(f"offset must be an integer, got offset={offset}")
         return (torch.arange(length, device=device) + int(offset)).unsqueeze(-1)
     if offset.ndim > 1 or offset.is_floating_point() or offset.dtype == torch.bool:
@@ -128,11 +129,11 @@ def keep(positions: Tensor, indices: Tensor) -> Tensor:
         >>> keep(sequence(6, offset=10), torch.tensor([[5, 0]]))[..., 0].tolist()
         [[15, 10]]
     """
-    if indices.ndim != 2 or positions.ndim not in (2, 3):
+    if positions.ndim not in (2, 3):
         raise ValueError(
-            f"indices must be (B, K) and positions (N, A) or (B, N, A), got indices of shape "
-            f"{tuple(indices.shape)} and positions of shape {tuple(positions.shape)}"
+            f"positions must be (N, A) or (B, N, A), got shape {tuple(positions.shape)}"
         )
+    check_indices(indices, positions.shape[-2])
     if positions.ndim == 2:
         return positions[indices]
     if positions.shape[0] != indices.shape[0]:

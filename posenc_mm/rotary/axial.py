@@ -1,9 +1,11 @@
 """Rotary encoding with fixed frequencies: one ladder per axis."""
 
+import math
 from collections.abc import Sequence
 
 from torch import Tensor
 
+from posenc_mm.checks import check_whole
 from posenc_mm.frequencies import angles, axial, geometric
 from posenc_mm.layouts import check_layout
 from posenc_mm.rotary.base import RotaryEncoding, Rotation
@@ -65,10 +67,7 @@ class Rotary(RotaryEncoding):
     ) -> None:
         super().__init__()
         check_layout(layout)
-        if head_dim < 1 or axes < 1:
-            raise ValueError(
-                f"head_dim and axes must be at least 1, got head_dim={head_dim}, axes={axes}"
-            )
+        check_whole(head_dim=head_dim, axes=axes)
         self.head_dim, self.axes, self.layout = head_dim, axes, layout
         if frequencies is not None:
             self.frequencies = _checked(frequencies, axes, head_dim)
@@ -105,7 +104,8 @@ def _ladders(
 ) -> tuple[tuple[float, ...], ...]:
     turning = head_dim if rotary_dim is None else rotary_dim
     what = "head_dim" if rotary_dim is None else "rotary_dim"
-    if turning < 1 or turning % (2 * axes) or turning > head_dim:
+    check_whole(**{what: turning})
+    if turning % (2 * axes) or turning > head_dim:
         fitting = head_dim - head_dim % (2 * axes)
         raise ValueError(
             f"{what} must be a positive multiple of 2 * axes = {2 * axes} and fit head_dim, got "
@@ -129,6 +129,8 @@ def _checked(
 ) -> tuple[tuple[float, ...], ...]:
     matrix = tuple(tuple(float(f) for f in row) for row in frequencies)
     widths = {len(row) for row in matrix}
+    if not all(math.isfinite(f) for row in matrix for f in row):
+        raise ValueError(f"frequencies must be finite, got frequencies={matrix}")
     if len(matrix) != axes or len(widths) != 1 or not 0 < 2 * min(widths) <= head_dim:
         raise ValueError(
             f"frequencies must be ({axes}, F) with 2F at most head_dim={head_dim}, got rows of "

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from posenc_mm.checks import check_indices, check_whole
 from posenc_mm.layouts import check_layout
 
 
@@ -40,8 +41,7 @@ class Rotation(NamedTuple):
         Raises:
             ValueError: ``count`` is negative.
         """
-        if count < 0:
-            raise ValueError(f"count must be at least 0, got count={count}")
+        check_whole(0, count=count)
         shape = (*self.cos.shape[:-2], count, self.cos.shape[-1])
         cos = torch.cat((self.cos.new_ones(shape), self.cos), dim=-2)
         return self._replace(cos=cos, sin=torch.cat((self.sin.new_zeros(shape), self.sin), dim=-2))
@@ -58,8 +58,7 @@ class Rotation(NamedTuple):
         Raises:
             ValueError: ``indices`` is not ``(B, K)``, or the rotation is of another batch.
         """
-        if indices.ndim != 2:
-            raise ValueError(f"indices must be (B, K), got shape {tuple(indices.shape)}")
+        check_indices(indices, self.cos.shape[-2])
         return self._replace(
             cos=_gather(self.cos, indices, self.per_head),
             sin=_gather(self.sin, indices, self.per_head),

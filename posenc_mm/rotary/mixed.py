@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from posenc_mm.checks import check_whole
 from posenc_mm.frequencies import angles, mixed
 from posenc_mm.layouts import check_layout
 from posenc_mm.rotary.base import RotaryEncoding, Rotation
@@ -51,7 +52,8 @@ class MixedRotary(RotaryEncoding):
     ) -> None:
         super().__init__()
         check_layout(layout)
-        if axes < 1 or head_dim < 1 or head_dim % (2 * axes):
+        check_whole(head_dim=head_dim, heads=heads, axes=axes)
+        if head_dim % (2 * axes):
             raise ValueError(
                 f"head_dim must be a positive multiple of 2 * axes, got head_dim={head_dim} and "
                 f"axes={axes}"

@@ -1,0 +1,96 @@
+"""Refusing arguments: what was wanted, what came."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+
+def check_whole(least: int = 1, **arguments: object) -> None:
+    """Refuse arguments that are not whole numbers of at least ``least``.
+
+    Args:
+        least: the smallest number allowed.
+        arguments: values by the names that the caller knows them by.
+
+    Raises:
+        ValueError: one is no integer, or too small.
+    """
+    for name, value in arguments.items():
+        # A symbolic integer, as in an exported graph, is neither bool nor float.
+        if isinstance(value, (bool, float, str)) or not value >= least:  # type: ignore[operator]
+            raise ValueError(
+                f"{name} must be a whole number of at least {least}, got {name}={value}"
+            )
+
+
+def check_sizes(name: str, sizes: object) -> tuple[int, ...]:
+    """Make a tuple of one number of cells, or one per axis.
+
+    Args:
+        name: what the caller knows the argument by.
+        sizes: an integer or a sequence of integers.
+
+    Returns:
+        One size per axis.
+
+    Raises:
+        ValueError: there is none, or one is no whole number of at least 1.
+    """
+    each = tuple(sizes) if isinstance(sizes, Sequence) and not isinstance(sizes, str) else (sizes,)
+    if not each:
+        raise ValueError(f"{name} must name at least one axis, got {name}={sizes}")
+    for size in each:
+        check_whole(**{name: size})
+    return each
+
+
+def check_inside(
+    name: str, values: Tensor, low: Sequence[int], high: Sequence[int], margin: float, advice: str
+) -> None:
+    """Refuse values outside a range that an entry, or a row, exists for.
+
+    On a CPU the error comes at the call. On an accelerator, or in a compiled or exported graph,
+    reading the answer back would stall the device or break the graph: there it is an asynchronous
+    assertion.
+
+    Args:
+        name: what the values are, for the message.
+        values: ``(..., A)``.
+        low: smallest value per axis.
+        high: largest value per axis.
+        margin: how far outside a fractional value may lie.
+        advice: what to do instead, for the message.
+
+    Raises:
+        ValueError: a value lies outside.
+    """
+    reach = margin if values.is_floating_point() else 0
+    least = torch.tensor(tuple(low), device=values.device) - reach
+    most = torch.tensor(tuple(high), device=values.device) + reach
+    inside = ((values >= least) & (values <= most)).all(-1)
+    if torch.compiler.is_compiling() or values.device.type != "cpu":
+        torch._assert_async(inside.all(), f"{name} must lie from {tuple(low)} to {tuple(high)}")
+    elif not inside.all():
+        found = tuple(round(float(value), 4) for value in values[~inside][0])
+        raise ValueError(
+            f"{name} must lie from {tuple(low)} to {tuple(high)}, got {found}; {advice}"
+        )
+
+
+def check_indices(indices: Tensor, rows: int) -> None:
+    """Refuse rows to keep that do not exist, negative ones included.
+
+    Args:
+        indices: ``(B, K)``.
+        rows: how many there are.
+
+    Raises:
+        ValueError: another shape, no integers, or a row outside.
+    """
+    if indices.ndim != 2 or indices.is_floating_point() or indices.dtype == torch.bool:
+        raise ValueError(
+            f"indices must be integers (B, K), got shape {tuple(indices.shape)} and dtype "
+            f"{indices.dtype}"
+        )
+    check_inside("indices", indices.unsqueeze(-1), [0], [rows - 1], 0, "count rows from 0")
