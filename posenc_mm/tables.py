@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
 def lookup(table: Tensor, positions: Tensor) -> Tensor:
@@ -42,6 +42,14 @@ def lookup(table: Tensor, positions: Tensor) -> Tensor:
             weight = weight * (share if far else 1 - share)
         parts.append(flat[_row(ends, sizes)] * weight.unsqueeze(-1).to(flat.dtype))
     return sum(parts[1:], parts[0])
+
+
+def draw_entries(table: Tensor, std: float) -> None:
+    """Draw a table's entries from a normal distribution that is truncated at two deviations."""
+    if std == 0:
+        nn.init.zeros_(table)
+    else:
+        nn.init.trunc_normal_(table, std=std, a=-2 * std, b=2 * std)
 
 
 def _row(columns: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from posenc_mm.additive.base import AdditiveEncoding
 from posenc_mm.checks import check_inside, check_sizes, check_whole
 from posenc_mm.frequencies import check_positions
-from posenc_mm.tables import lookup
+from posenc_mm.tables import draw_entries, lookup
 
 
 class Learned(AdditiveEncoding):
@@ -64,7 +64,7 @@ class Learned(AdditiveEncoding):
     def reset_parameters(self) -> None:
         """Draw the entries anew."""
         for table in self.parameters():
-            nn.init.trunc_normal_(table, std=self.std, a=-2 * self.std, b=2 * self.std)
+            draw_entries(table, self.std)
 
     def forward(self, positions: Tensor) -> Tensor:
         check_positions(positions, len(self.sizes))

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from posenc_mm.bias.base import AttentionBias, differences
 from posenc_mm.checks import check_inside, check_sizes, check_whole
-from posenc_mm.tables import lookup
+from posenc_mm.tables import draw_entries, lookup
 
 
 class RelativeBias(AttentionBias):
@@ -66,7 +66,7 @@ class RelativeBias(AttentionBias):
 
     def reset_parameters(self) -> None:
         """Draw the entries anew."""
-        nn.init.trunc_normal_(self.table, std=self.std, a=-2 * self.std, b=2 * self.std)
+        draw_entries(self.table, self.std)
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         offsets = differences(q_positions, k_positions, axes=len(self.sizes))

@@ -145,7 +145,9 @@ def rescale(positions: Tensor, source: Sequence[int], target: Sequence[int]) -> 
             f"source={tuple(source)}, target={tuple(target)} and positions of shape "
             f"{tuple(positions.shape)}"
         )
-    if tuple(source) == tuple(target):
+    # Comparing symbolic sizes, as in an exported graph, would tie the graph to the answer.
+    known = all(isinstance(size, int) for size in (*source, *target))
+    if known and tuple(source) == tuple(target):
         return positions
     work = positions if positions.dtype == torch.float64 else positions.float()
     columns = [

@@ -1,6 +1,4 @@
 """Putting encodings on a timm model and taking them off: what fits where, and what is refused."""
-# timm is not typed: what comes from it is Any.
-# ruff: noqa: ANN401
 
 import inspect
 from collections.abc import Callable
@@ -53,8 +51,8 @@ def attach(
     Each encoding is evaluated once per forward, at the patches of that forward's grid, whatever its
     size and shape. Prefix tokens (class, distillation, register) are not added to, do not turn and
     have a bias of zero. The encodings become the submodule ``posenc``. The model's own stay in its
-    state dict, frozen, and so do gradient checkpointing, patch dropout, ``attn_mask``, dynamic
-    sizes and feature extraction in force.
+    state dict, frozen. Gradient checkpointing, patch dropout, ``attn_mask``, dynamic sizes and
+    feature extraction work as before.
 
     Args:
         model: a ``VisionTransformer`` (ViT, DeiT, DeiT III, DINOv2, CLIP, ...) or ``Eva`` (EVA-02,
@@ -91,7 +89,7 @@ def attach(
     encodings = {slot: encoding for slot, encoding in given.items() if encoding is not None}
     for slot, encoding in encodings.items():
         if not isinstance(encoding, _KINDS[slot]):
-            raise ValueError(f"{slot} must be a {_KINDS[slot].__name__}, got {encoding!r}")
+            raise ValueError(f"{slot} must be of class {_KINDS[slot].__name__}, got {encoding!r}")
         if slot != "additive":
             _check_blocks(model, slot)
     slots = Slots(encodings, positions, keep_native)
@@ -102,10 +100,10 @@ def attach(
             if parameter.requires_grad and (name == "pos_embed" or name.startswith("rope.")):
                 parameter.requires_grad_(False)
                 slots.frozen.append(name)
-    if rotary is not None:
-        for block in dict.fromkeys(_blocks(model)):
-            block.attn.__class__ = fronted(TurningAttention, type(block.attn))
-            block.__class__ = fronted(TurningBlock, type(block))
+    host: Any = model
+    for block in dict.fromkeys(host.blocks) if rotary is not None else ():
+        block.attn.__class__ = fronted(TurningAttention, type(block.attn))
+        block.__class__ = fronted(TurningBlock, type(block))
     model.add_module("posenc", slots)
     model.__class__ = fronted(Attached, type(model))
     return model
@@ -141,10 +139,6 @@ def detach(model: Model) -> Model:
     return model
 
 
-def _blocks(model: Any) -> Any:
-    return model.blocks
-
-
 def _forwards(names: tuple[str, ...]) -> list[Any]:
     found = [getattr(file, name, None) for file in (vision_transformer, eva) for name in names]
     return [kind.forward for kind in found if kind is not None]
@@ -156,33 +150,32 @@ def _check_model(model: nn.Module) -> None:
         names = [known.__name__ for known in _MODELS]
         raise ValueError(f"model must be one of timm's {names}, got {kind.__name__}")
     for name in ("forward_features", "forward_intermediates", "_pos_embed"):
-        if getattr(kind, name) not in [getattr(known, name) for known in _MODELS]:
+        theirs = {getattr(known, name, None) for known in _MODELS} - {None}
+        if getattr(kind, name, None) not in theirs:
             raise ValueError(
-                f"model must run timm's own {name}, but {kind.__name__} has another, which may "
-                f"place its tokens otherwise"
+                f"model must run timm's own {name} (of timm 1.0.9 or later), but {kind.__name__} "
+                f"does not: its tokens may lie otherwise"
             )
 
 
 def _check_blocks(model: Any, slot: str) -> None:
     for index, block in enumerate(model.blocks):
         attention = getattr(block, "attn", None)
-        pair = (type(block), type(attention))
-        fits = (
-            pair[0].forward in _forwards(_BLOCKS),
-            getattr(pair[1], "forward", None) in _forwards(_ATTENTIONS),
-        )
-        if not all(fits):
-            inside = "" if attention is None else f" with {pair[1].__name__}"
+        forwards: list[Any] = [
+            getattr(type(module), "forward", None) for module in (block, attention)
+        ]
+        if forwards[0] not in _forwards(_BLOCKS) or forwards[1] not in _forwards(_ATTENTIONS):
+            inside = "" if attention is None else f" with {type(attention).__name__}"
             raise ValueError(
-                f"{slot} needs blocks {list(_BLOCKS)} with one attention of {list(_ATTENTIONS)}, "
-                f"where a head's queries and keys are plain (B, H, N, D); blocks.{index} is "
-                f"{pair[0].__name__}{inside}"
+                f"{slot} needs one of timm's blocks {list(_BLOCKS)} with one of the attentions "
+                f"{list(_ATTENTIONS)}, which bring queries and keys as (B, H, N, D) through q_norm "
+                f"and k_norm; blocks.{index} is a {type(block).__name__}{inside}"
             )
-        takes = [inspect.signature(kind.forward).parameters for kind in pair]
-        if slot == "bias" and not all("attn_mask" in names for names in takes):
+        takes_mask = ["attn_mask" in inspect.signature(kind).parameters for kind in forwards]
+        if slot == "bias" and not all(takes_mask):
             raise ValueError(
-                f"bias needs blocks that take attn_mask, which they do from timm 1.0.16 on; "
-                f"{pair[0].__name__} of the installed timm {timm.__version__} does not"
+                f"bias needs blocks that take attn_mask, as timm's do from 1.0.16 on; "
+                f"{type(block).__name__} of timm {timm.__version__} does not"
             )
 
 
@@ -205,9 +198,9 @@ def _check_fit(model: Any, slots: Slots) -> None:
 
 
 def _check_rotation(rotation: Any, attention: Any, where: str) -> None:
-    width = 2 * rotation.cos.shape[-1]
-    if width > attention.head_dim:
-        raise ValueError(f"rotary turns {width} channels, but {where} has {attention.head_dim}")
+    width, head_dim = 2 * rotation.cos.shape[-1], attention.proj.in_features // attention.num_heads
+    if width > head_dim:
+        raise ValueError(f"rotary turns {width} channels, but {where} has {head_dim} in a head")
     # Grouped queries: there are fewer heads of keys.
     heads = {attention.num_heads, getattr(attention, "num_kv_heads", attention.num_heads)}
     if rotation.per_head and heads != {rotation.cos.shape[-3]}:

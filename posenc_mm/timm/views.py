@@ -1,18 +1,14 @@
 """How a timm model runs with other encodings: its own code, with another ``self``.
 
-While something is attached, a module's class has one of the classes below in front of it, whose
-forward calls timm's with a view of the module: the same in everything but what an encoding changes.
-A model's view answers for the positional embedding, the patch dropout and the list of blocks; a
-block's view for its attention; an attention's view for ``q_norm`` and ``k_norm``. What holds for
-one image size is an argument of the calls that it was computed for and is kept nowhere, so that
-forwards of several sizes before one backward, recomputation under gradient checkpointing, compiled
-graphs, copies and threads cannot get hold of another's. Modules are called, never bypassed: hooks
-run.
+While something is attached, a class below stands in front of a module's own. Its forward calls
+timm's with a view of the module, which answers otherwise for what an encoding changes: a model's
+for the positional embedding, the patch dropout and the blocks, a block's for its attention, an
+attention's for ``q_norm`` and ``k_norm``. What holds for one image size is an argument of the calls
+it was computed for and kept nowhere: other sizes before the backward, recomputation under gradient
+checkpointing, compiled graphs, copies and threads cannot meet it. Modules are called: hooks run.
 """
-# timm is not typed: what comes from it is Any.
-# ruff: noqa: ANN401
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -27,17 +23,11 @@ Turn = Callable[[Tensor], Tensor]
 
 
 class Slots(nn.ModuleDict):
-    """The encodings of an attached model, by slot, and how they get their positions.
-
-    Args:
-        encodings: by slot.
-        positions: from height, width and device, or ``None`` for the patch grid.
-        keep_native: whether the model's own encodings stay in force.
-    """
+    """The encodings of an attached model, by slot, and how they get their positions."""
 
     def __init__(
         self,
-        encodings: dict[str, nn.Module],
+        encodings: Mapping[str, nn.Module],
         positions: Callable[[int, int, torch.device], Tensor] | None,
         keep_native: bool,
     ) -> None:
@@ -69,40 +59,34 @@ class Slots(nn.ModuleDict):
 class _View:
     """A module with other answers for the attributes that a subclass defines or sets."""
 
-    def __init__(self, module: Any) -> None:
-        self._module = module
+    def __init__(self, module: Any, turn: Any = None) -> None:
+        self._module, self._turn = module, turn
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
 
 
 class _AttentionView(_View):
-    def __init__(self, attention: Any, turn: Turn) -> None:
-        super().__init__(attention)
-        self._turn = turn
-
-    def q_norm(self, q: Tensor) -> Tensor:
+    def q_norm(self, q: Tensor) -> Any:
         return self._turn(self._module.q_norm(q))
 
-    def k_norm(self, k: Tensor) -> Tensor:
+    def k_norm(self, k: Tensor) -> Any:
         return self._turn(self._module.k_norm(k))
 
 
 class _BlockView(_View):
-    def __init__(self, block: Any, turn: Turn) -> None:
-        super().__init__(block)
-        self.attn = partial(block.attn, turn=turn)
+    def attn(self, x: Tensor, *args: Any, **kwargs: Any) -> Any:
+        return self._module.attn(x, *args, turn=self._turn, **kwargs)
 
 
 class _Call(_View):
     """One forward of an attached model, and what its encodings say at this forward's patches."""
 
-    def __init__(self, model: Any, attn_mask: Tensor | None, is_causal: bool) -> None:
+    def __init__(self, model: Any, image: Tensor, mask: Tensor | None, is_causal: bool) -> None:
         super().__init__(model)
         if is_causal and "bias" in model.posenc:
             raise ValueError("is_causal excludes a bias, pass the causal rule as attn_mask instead")
-        self._causal = is_causal
-        self._mask = attn_mask
+        self._size, self._mask, self._causal = image.shape[-2:], mask, is_causal
         self._rotation: Rotation | None = None
         drop = model.patch_drop
         self.patch_drop = drop if drop is None or isinstance(drop, nn.Identity) else self._drop
@@ -119,8 +103,9 @@ class _Call(_View):
 
     def _pos_embed(self, patches: Tensor) -> Any:
         model, slots = self._module, self._module.posenc
-        height, width = patches.shape[1:3] if patches.ndim == 4 else model.patch_embed.grid_size
-        said = slots.evaluate(height, width, patches.device)
+        flat = patches.ndim == 3
+        size = model.patch_embed.dynamic_feat_size(self._size) if flat else patches.shape[1:3]
+        said = slots.evaluate(*size, patches.device)
         prefix = model.num_prefix_tokens
         if "rotary" in said:
             self._rotation = said["rotary"].prefix(prefix)
@@ -138,7 +123,7 @@ class _Call(_View):
         if table is None:
             # A model without a positional embedding would skip its dropout.
             table = torch.zeros(1, patches.shape[-1], dtype=dtype, device=patches.device)
-        elif not model.no_embed_class:
+        elif not getattr(model, "no_embed_class", False):
             table = F.pad(table, (0, 0, prefix, 0))
         self.pos_embed, self.rope, self.dynamic_img_size = table.unsqueeze(0), None, False
         return model._original._pos_embed(self, patches.flatten(1, -2))
@@ -160,7 +145,7 @@ class _Call(_View):
 
 
 class _Blocks(list[Callable[..., Tensor]]):
-    """Blocks with what this forward gives them; called, they run in order (``nn.Sequential``)."""
+    """Blocks with what this forward gives them; called like ``nn.Sequential``, in order."""
 
     def __call__(self, tokens: Tensor) -> Tensor:
         for block in self:
@@ -168,9 +153,10 @@ class _Blocks(list[Callable[..., Tensor]]):
         return tokens
 
 
-def _run(block: Any, bound: dict[str, Any], tokens: Tensor, **passed: Any) -> Tensor:
-    output: Tensor = block(tokens, **{**passed, **bound})
-    return output
+def _run(block: Any, bound: dict[str, Any], tokens: Tensor, **passed: Any) -> Any:
+    if passed.get("attn_mask") is not None:
+        raise ValueError("attn_mask must be passed by name to a model with encodings attached")
+    return block(tokens, **{**passed, **bound})
 
 
 def _merge(bias: Tensor, mask: Tensor | None) -> Tensor:
@@ -197,20 +183,24 @@ class Fronted:
         return (_revive, (self._front, self._original), *super().__reduce_ex__(protocol)[2:])
 
 
-class TurningAttention(Fronted):
+class _Turning(Fronted):
+    _view: Callable[..., _View]
+
+    def forward(self, x: Tensor, *args: Any, turn: Turn | None = None, **kwargs: Any) -> Any:
+        host = self if turn is None else self._view(self, turn)
+        return self._original.forward(host, x, *args, **kwargs)
+
+
+class TurningAttention(_Turning):
     """An attention whose queries and keys turn after their norms."""
 
-    def forward(self, x: Tensor, *args: Any, turn: Turn | None = None, **kwargs: Any) -> Any:
-        host = self if turn is None else _AttentionView(self, turn)
-        return self._original.forward(host, x, *args, **kwargs)
+    _view = _AttentionView
 
 
-class TurningBlock(Fronted):
+class TurningBlock(_Turning):
     """A block that hands its attention what turns queries and keys."""
 
-    def forward(self, x: Tensor, *args: Any, turn: Turn | None = None, **kwargs: Any) -> Any:
-        host = self if turn is None else _BlockView(self, turn)
-        return self._original.forward(host, x, *args, **kwargs)
+    _view = _BlockView
 
 
 class Attached(Fronted):
@@ -221,7 +211,7 @@ class Attached(Fronted):
     def forward_features(
         self, x: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False
     ) -> Any:
-        return self._original.forward_features(_Call(self, attn_mask, is_causal), x)
+        return self._original.forward_features(_Call(self, x, attn_mask, is_causal), x)
 
     def forward_intermediates(
         self,
@@ -231,7 +221,7 @@ class Attached(Fronted):
         is_causal: bool = False,
         **kwargs: Any,
     ) -> Any:
-        call = _Call(self, attn_mask, is_causal)
+        call = _Call(self, x, attn_mask, is_causal)
         return self._original.forward_intermediates(call, x, *args, **kwargs)
 
     def no_weight_decay(self) -> set[str]:
