@@ -23,7 +23,8 @@ ROWS = [
         "visibility",
     },
     {"additive", "rotary", "bias"},
-    {"attention", "cache"},
+    {"cache", "visibility"},
+    {"attention"},
     {"transformer", "timm", "streams", "plots"},
 ]
 ROW = {part: row for row, parts in enumerate(ROWS) for part in parts}
