@@ -1,0 +1,1 @@
+"""Image classification with timm networks and any positional encoding: an application."""
