@@ -147,22 +147,13 @@ def _rotated(
                 f"k_rotation must be given where queries and keys are other rows, got "
                 f"N={q.shape[2]} and M={k.shape[2]}"
             )
-        k_rotation = _grouped(rotation, q, k)
+        k_rotation = rotation
     elif k_rotation.layout != rotation.layout:
         raise ValueError(
             f"rotation and k_rotation must have one layout, got {rotation.layout!r} and "
             f"{k_rotation.layout!r}"
         )
     return rotate(q, rotation), rotate(k, k_rotation)
-
-
-def _grouped(rotation: Rotation, q: Tensor, k: Tensor) -> Rotation:
-    if rotation.per_head and q.shape[1] != k.shape[1] and rotation.cos.shape[-3] != 1:
-        raise ValueError(
-            f"a rotation per head cannot serve {q.shape[1]} query heads and {k.shape[1]} key "
-            f"heads, since a key is compared under several rotations: use as many key heads"
-        )
-    return rotation
 
 
 def _evaluated(

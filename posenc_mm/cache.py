@@ -40,6 +40,11 @@ class KVCache:
     def see(self, positions: Tensor, key_mask: Tensor | None, batch: int) -> None:
         """Append the positions and the mask of new tokens."""
         seen, new = len(self), positions.shape[-2]
+        if self.keys and self.keys[0].shape[0] != batch:
+            raise ValueError(
+                f"cache is of a batch of {self.keys[0].shape[0]}, got a batch of {batch}: make a "
+                f"new KVCache per batch"
+            )
         if key_mask is not None or self.key_mask is not None:
             known = positions.new_ones(batch, seen, dtype=torch.bool)
             fresh = positions.new_ones(batch, new, dtype=torch.bool)

@@ -152,6 +152,13 @@ class Transformer(nn.Module):
                 f"rotary is for heads of {rotary.head_dim} channels, but dim={dim} and "
                 f"heads={heads} make {dim // heads}"
             )
+        if rotary is not None and rotary.heads not in (None, heads):
+            raise ValueError(f"rotary is for {rotary.heads} heads, but heads={heads}")
+        if rotary is not None and rotary.heads and kv_heads not in (None, heads):
+            raise ValueError(
+                f"rotary has a rotation per head, which needs as many key heads: got "
+                f"heads={heads} and kv_heads={kv_heads}"
+            )
         if bias is not None and bias.heads != heads:
             raise ValueError(f"bias is for {bias.heads} heads, but heads={heads}")
         self.additive, self.rotary, self.bias = additive, rotary, bias

@@ -111,12 +111,14 @@ class RotaryEncoding(nn.Module, ABC):
 
     Attributes:
         head_dim: channels :math:`D` of a head.
+        heads: number of heads that each have a rotation of their own; None if all share one.
 
     Shape:
         ``positions (..., N, A) -> Rotation`` of ``(..., N, F)`` or ``(..., H, N, F)``
     """
 
     head_dim: int
+    heads: int | None = None
 
     @abstractmethod
     def forward(self, positions: Tensor) -> Rotation:

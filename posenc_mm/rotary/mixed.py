@@ -41,6 +41,8 @@ class MixedRotary(RotaryEncoding):
         torch.Size([3, 24, 32])
     """
 
+    heads: int
+
     def __init__(
         self,
         head_dim: int,
