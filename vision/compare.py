@@ -164,7 +164,8 @@ def _report(tasks: list[dict[str, Any]], out: Path, name: str, command: str) -> 
     )  # fmt: skip
     summary = report.summarise(frame)
     size, images = results[0]["train_size"], results[0]["test_images"]
-    title = f"{name}: test accuracy by image size, {summary['seeds'].min()} seeds"
+    seeds = int(summary["seeds"].min())
+    title = f"{name}: test accuracy by image size, {seeds} seed{'s' if seeds > 1 else ''}"
     verdict = report.sentence(summary, size, images)
     frame.to_csv(out / "results.csv", index=False)
     text = f"# {title}\n\n{report.markdown(summary)}\n\n{verdict}\n\nMade by `{command}`.\n"

@@ -1,11 +1,13 @@
 """Archives of images, unpacked once, and small images, decoded once, into the user's cache."""
 
 import hashlib
+import lzma
 import os
 import shutil
 import tarfile
 import tempfile
 import zipfile
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +18,7 @@ from tqdm import tqdm
 from vision.data.stored import decode
 
 ARCHIVES = (".zip", ".tar", ".tar.xz", ".txz", ".tar.gz", ".tgz", ".tar.bz2")
+BROKEN = (tarfile.TarError, zipfile.BadZipFile, lzma.LZMAError, zlib.error, EOFError)
 MOST_BYTES = 2**30  # decoded images held in memory
 
 
@@ -50,7 +53,7 @@ def unpacked(path: Path) -> Path:
             folder.mkdir()
             try:
                 (_unzip if zipfile.is_zipfile(path) else _untar)(path, folder)
-            except (tarfile.TarError, zipfile.BadZipFile, EOFError) as error:
+            except BROKEN as error:
                 raise ValueError(f"{path} must be a whole zip or tar archive: {error}") from error
     return target
 

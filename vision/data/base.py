@@ -59,11 +59,10 @@ class Images(LightningDataModule, ABC):
         self.test_sizes = [as_pair("test_size", one) for one in tested]
         if not self.test_sizes or len(set(self.test_sizes)) != len(self.test_sizes):
             raise ValueError(f"test_size must list different sizes, got test_size={test_size}")
-        if batch_size < 1 or num_workers < 0:
-            raise ValueError(
-                f"batch_size must be at least 1 and num_workers at least 0, got "
-                f"batch_size={batch_size}, num_workers={num_workers}"
-            )
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got batch_size={batch_size}")
+        if num_workers < 0:
+            raise ValueError(f"num_workers must be at least 0, got num_workers={num_workers}")
         self.batch_size, self.num_workers = batch_size, num_workers
         self.augmentation = augmentation
         self.split: Split | None = None
