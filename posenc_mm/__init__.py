@@ -43,6 +43,7 @@ from posenc_mm.positions import (
     sequence,
 )
 from posenc_mm.rotary import MixedRotary, Rotary, RotaryEncoding, Rotation, rotate
+from posenc_mm.timestamps import TimeAxis
 from posenc_mm.transformer import Transformer
 
 __version__ = "0.1.0"
@@ -63,6 +64,7 @@ __all__ = [
     "Rotation",
     "Sinusoidal",
     "T5Bias",
+    "TimeAxis",
     "Transformer",
     "alibi_slopes",
     "angles",
