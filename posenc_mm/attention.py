@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from posenc_mm.bias import AttentionBias
 from posenc_mm.rotary import Rotation, rotate
-from posenc_mm.visibility import visible_keys
+from posenc_mm.visibility import check_start, visible_keys
 
 BACKENDS = ("auto", "sdpa", "dense")
 
@@ -41,7 +41,7 @@ def attend(
         rotation: of the queries, and of the keys too unless ``k_rotation`` is given.
         k_rotation: of the keys, where they are other rows than the queries.
         bias: a bias module, evaluated at the positions given, or its evaluated form, which
-            broadcasts to ``(B, H, N, M)``.
+            broadcasts to ``(B, H, N, M)``; it is rounded to q's dtype.
         q_positions: ``(..., N, A)``, for a bias module.
         k_positions: ``(..., M, A)``; those of the queries unless given.
         causal: whether a query sees only keys up to its own row.
@@ -56,7 +56,8 @@ def attend(
             cannot express, ``"dense"`` forces a mask tensor, ``"auto"`` picks.
 
     Returns:
-        ``(B, H, N, E)`` in q's dtype. A query that sees no key gets zeros.
+        ``(B, H, N, E)`` in q's dtype. A query that sees no key gets zeros. What is masked must
+        still be finite: zero times infinity is not a number.
 
     Raises:
         ValueError: shapes, heads or dtypes do not fit together, a bias module comes without
@@ -71,8 +72,11 @@ def attend(
     _check_shapes(q, k, v, backend)
     if k_rotation is not None or rotation is not None:
         q, k = _rotated(q, k, rotation, k_rotation)
+    check_start(q_start, q.shape[0])
     if isinstance(bias, AttentionBias):
-        bias = _evaluated(bias, q_positions, k_positions)
+        bias = _evaluated(bias, q_positions, k_positions, q.shape[1])
+    elif bias is not None and not isinstance(bias, Tensor):
+        raise ValueError(f"bias must be an AttentionBias or a tensor, got {type(bias).__name__}")
     unmasked = bias is None and key_mask is None and segments is None and window is None
     # One query beside the last key sees every key: decoding needs no causal mask.
     last = causal and q_start is None and q.shape[2] == 1
@@ -127,6 +131,11 @@ def _dense(
 def _fitted(bias: Tensor, q: Tensor, k: Tensor) -> Tensor:
     wanted = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     shape = (1,) * (4 - bias.ndim) + tuple(bias.shape)
+    if not bias.is_floating_point():
+        raise ValueError(
+            f"bias must be floating, since it is added to the logits, got dtype {bias.dtype}: who "
+            f"sees whom is said by causal, key_mask, segments and window"
+        )
     fits = len(shape) == 4 and shape[2:] == wanted[2:]
     if not fits or shape[0] not in (1, wanted[0]) or shape[1] not in (1, wanted[1]):
         raise ValueError(
@@ -148,17 +157,22 @@ def _rotated(
                 f"N={q.shape[2]} and M={k.shape[2]}"
             )
         k_rotation = rotation
-    elif k_rotation.layout != rotation.layout:
+    kinds = [
+        (r.layout, r.cos.shape[-1], r.per_head and r.cos.shape[-3]) for r in (rotation, k_rotation)
+    ]
+    if kinds[0] != kinds[1]:
         raise ValueError(
-            f"rotation and k_rotation must have one layout, got {rotation.layout!r} and "
-            f"{k_rotation.layout!r}"
+            f"rotation and k_rotation must be of one encoding: of one layout, number of "
+            f"frequencies and of heads, got {kinds[0]} and {kinds[1]}"
         )
     return rotate(q, rotation), rotate(k, k_rotation)
 
 
 def _evaluated(
-    bias: AttentionBias, q_positions: Tensor | None, k_positions: Tensor | None
+    bias: AttentionBias, q_positions: Tensor | None, k_positions: Tensor | None, heads: int
 ) -> Tensor:
+    if bias.heads != heads:
+        raise ValueError(f"bias is for {bias.heads} heads, but q has {heads}")
     if q_positions is None:
         raise ValueError("bias is a module: give q_positions (and k_positions) to evaluate it at")
     evaluated: Tensor = bias(q_positions, q_positions if k_positions is None else k_positions)

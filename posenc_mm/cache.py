@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 
-@dataclass
+@dataclass(eq=False)
 class KVCache:
     """What a transformer has seen: per layer the rotated keys and the values, and the positions.
 
@@ -19,10 +19,10 @@ class KVCache:
         key_mask: ``(B, M)``, true where a token is real; none while all are.
     """
 
-    keys: list[Tensor] = field(default_factory=list)
-    values: list[Tensor] = field(default_factory=list)
-    positions: Tensor | None = None
-    key_mask: Tensor | None = None
+    keys: list[Tensor] = field(default_factory=list, repr=False)
+    values: list[Tensor] = field(default_factory=list, repr=False)
+    positions: Tensor | None = field(default=None, repr=False)
+    key_mask: Tensor | None = field(default=None, repr=False)
 
     def __len__(self) -> int:
         return 0 if self.positions is None else self.positions.shape[-2]
@@ -44,6 +44,19 @@ class KVCache:
             raise ValueError(
                 f"cache is of a batch of {self.keys[0].shape[0]}, got a batch of {batch}: make a "
                 f"new KVCache per batch"
+            )
+        if key_mask is not None and key_mask.shape != (batch, new):
+            raise ValueError(
+                f"key_mask must be (B, N)=({batch}, {new}) of the new tokens, got shape "
+                f"{tuple(key_mask.shape)}"
+            )
+        if self.positions is not None and (
+            self.positions.shape[-1] != positions.shape[-1]
+            or self.positions.dtype != positions.dtype
+        ):
+            raise ValueError(
+                f"positions must go on as the cached ones, with {self.positions.shape[-1]} axes in "
+                f"{self.positions.dtype}, got {positions.shape[-1]} axes in {positions.dtype}"
             )
         if key_mask is not None or self.key_mask is not None:
             known = positions.new_ones(batch, seen, dtype=torch.bool)

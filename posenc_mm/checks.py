@@ -1,6 +1,8 @@
 """Refusing arguments: what was wanted, what came."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from numbers import Integral, Real
 
 import torch
 from torch import Tensor
@@ -17,10 +19,34 @@ def check_whole(least: int = 1, **arguments: object) -> None:
         ValueError: one is no integer, or too small.
     """
     for name, value in arguments.items():
-        # A symbolic integer, as in an exported graph, is neither bool nor float.
-        if isinstance(value, (bool, float, str)) or not value >= least:  # type: ignore[operator]
+        whole = isinstance(value, (Integral, torch.SymInt)) and not isinstance(value, bool)
+        if not whole or not value >= least:  # type: ignore[operator]
             raise ValueError(
                 f"{name} must be a whole number of at least {least}, got {name}={value}"
+            )
+
+
+def check_number(least: float = 0.0, *, above: bool = False, **arguments: object) -> None:
+    """Refuse arguments that are not finite numbers of at least ``least``.
+
+    Args:
+        least: the smallest number allowed.
+        above: whether ``least`` itself is refused too.
+        arguments: values by the names that the caller knows them by.
+
+    Raises:
+        ValueError: one is no finite number, or too small.
+    """
+    for name, value in arguments.items():
+        number = isinstance(value, Real) and not isinstance(value, bool)
+        try:
+            value = float(value) if isinstance(value, Real) and number else math.nan
+        except OverflowError:
+            value = math.inf
+        if not math.isfinite(value) or value < least or (above and value == least):
+            raise ValueError(
+                f"{name} must be a finite number {'above' if above else 'of at least'} {least}, "
+                f"got {name}={arguments[name]!r}"
             )
 
 
@@ -37,7 +63,7 @@ def check_sizes(name: str, sizes: object) -> tuple[int, ...]:
     Raises:
         ValueError: there is none, or one is no whole number of at least 1.
     """
-    each = tuple(sizes) if isinstance(sizes, Sequence) and not isinstance(sizes, str) else (sizes,)
+    each = tuple(sizes) if isinstance(sizes, Iterable) and not isinstance(sizes, str) else (sizes,)
     if not each:
         raise ValueError(f"{name} must name at least one axis, got {name}={sizes}")
     for size in each:
@@ -50,9 +76,8 @@ def check_inside(
 ) -> None:
     """Refuse values outside a range that an entry, or a row, exists for.
 
-    On a CPU the error comes at the call. On an accelerator, or in a compiled or exported graph,
-    reading the answer back would stall the device or break the graph: there it is an asynchronous
-    assertion.
+    The error comes at the call. On CUDA, or in a compiled or exported graph, reading the answer
+    back would stall the device or break the graph: there it is an asynchronous assertion.
 
     Args:
         name: what the values are, for the message.
@@ -69,7 +94,9 @@ def check_inside(
     least = torch.tensor(tuple(low), device=values.device) - reach
     most = torch.tensor(tuple(high), device=values.device) + reach
     inside = ((values >= least) & (values <= most)).all(-1)
-    if torch.compiler.is_compiling() or values.device.type != "cpu":
+    if values.device.type == "meta":
+        return
+    if torch.compiler.is_compiling() or values.device.type == "cuda":
         torch._assert_async(inside.all(), f"{name} must lie from {tuple(low)} to {tuple(high)}")
     elif not inside.all():
         found = tuple(round(float(value), 4) for value in values[~inside][0])

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 Layout = Literal["interleaved", "half"]
+LAYOUTS = get_args(Layout)
 
 
 def check_layout(layout: str) -> None:
@@ -17,8 +18,8 @@ def check_layout(layout: str) -> None:
     Raises:
         ValueError: the name is unknown.
     """
-    if layout not in get_args(Layout):
-        raise ValueError(f"layout must be one of {get_args(Layout)}, got layout={layout!r}")
+    if layout not in LAYOUTS:
+        raise ValueError(f"layout must be one of {LAYOUTS}, got layout={layout!r}")
 
 
 def convert_layout(

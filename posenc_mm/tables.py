@@ -1,6 +1,6 @@
 """Reading a learned table at positions: an entry per cell, and the line between entries."""
 
-import itertools
+import math
 from collections.abc import Sequence
 
 import torch
@@ -35,10 +35,11 @@ def lookup(table: Tensor, positions: Tensor) -> Tensor:
         upper.append((below.long() + 1).clamp(max=size - 1))
         shares.append(inside - below)
     parts = []
-    for corner in itertools.product((False, True), repeat=len(sizes)):
-        ends = [up if far else low for far, low, up in zip(corner, lower, upper, strict=True)]
-        weight = torch.ones_like(shares[0])
-        for far, share in zip(corner, shares, strict=True):
+    for corner in range(2 ** len(sizes)):
+        ends, weight = [], torch.ones_like(shares[0])
+        for axis, share in enumerate(shares):
+            far = corner >> axis & 1
+            ends.append(upper[axis] if far else lower[axis])
             weight = weight * (share if far else 1 - share)
         parts.append(flat[_row(ends, sizes)] * weight.unsqueeze(-1).to(flat.dtype))
     return sum(parts[1:], parts[0])
@@ -53,7 +54,9 @@ def draw_entries(table: Tensor, std: float) -> None:
 
 
 def _row(columns: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:
-    row = columns[0]
-    for column, size in zip(columns[1:], sizes[1:], strict=True):
+    row, inside = torch.zeros_like(columns[0]), torch.ones_like(columns[0], dtype=torch.bool)
+    for column, size in zip(columns, sizes, strict=True):
         row = row * size + column
-    return row
+        inside = inside & (column >= 0) & (column < size)
+    # Where a compiler drops the caller's assertion, a row that does not exist still fails.
+    return torch.where(inside, row, math.prod(sizes))

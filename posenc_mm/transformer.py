@@ -145,6 +145,10 @@ class Transformer(nn.Module):
             Block(dim, heads, kv_heads=kv_heads, mlp_ratio=mlp_ratio, dropout=dropout)
             for _ in range(depth)
         )
+        kinds = {"additive": AdditiveEncoding, "rotary": RotaryEncoding, "bias": AttentionBias}
+        for name, given in {"additive": additive, "rotary": rotary, "bias": bias}.items():
+            if given is not None and not isinstance(given, kinds[name]):
+                raise ValueError(f"{name} must be a {kinds[name].__name__}, got {given!r}")
         if additive is not None and additive.dim != dim:
             raise ValueError(f"additive is {additive.dim} wide, but the tokens are dim={dim}")
         if rotary is not None and rotary.head_dim != dim // heads:
@@ -186,15 +190,22 @@ class Transformer(nn.Module):
         Returns:
             ``(B, N, D)``
         """
-        if tokens.ndim != 3 or positions.ndim < 2 or positions.shape[-2] != tokens.shape[1]:
+        fits = tokens.ndim == 3 and positions.ndim in (2, 3)
+        if fits and positions.ndim == 3:
+            fits = positions.shape[0] in (1, tokens.shape[0])
+        if not fits or positions.shape[-2] != tokens.shape[1]:
             raise ValueError(
-                f"tokens must be (B, N, D) and positions (..., N, A), got shapes "
+                f"tokens must be (B, N, D) and positions (N, A) or (B, N, A), got shapes "
                 f"{tuple(tokens.shape)} and {tuple(positions.shape)}"
             )
         k_positions: Tensor | None = positions
         if cache is not None:
             if not self.causal or segments is not None:
                 raise ValueError("cache needs a causal model, and takes no segments")
+            if len(cache.keys) not in (0, len(self.blocks)):
+                raise ValueError(
+                    f"cache is of {len(cache.keys)} layers, but this model has {len(self.blocks)}"
+                )
             cache.see(positions, key_mask, len(tokens))
             key_mask, k_positions = cache.key_mask, cache.positions
         x = tokens

@@ -1,5 +1,7 @@
 """Which keys a query sees: by row order, padding, document and window."""
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
 
@@ -36,12 +38,6 @@ def visible_keys(
     seen = None
     start = keys - queries if q_start is None else q_start
     if isinstance(start, Tensor):
-        whole = not start.is_floating_point() and start.dtype != torch.bool
-        if start.shape not in ((), (batch,)) or not whole:
-            raise ValueError(
-                f"q_start must be an integer or integers (B,)=({batch},), got shape "
-                f"{tuple(start.shape)} and dtype {start.dtype}"
-            )
         start = start.reshape(-1, 1, 1, 1)
     rows = torch.arange(queries, device=q.device)[:, None] + start
     ahead = torch.arange(keys, device=q.device) - rows
@@ -78,3 +74,23 @@ def _same_segment(segments: Tensor, rows: Tensor, batch: int, keys: int) -> Tens
 
 def _both(a: Tensor | None, b: Tensor) -> Tensor:
     return b if a is None else a & b
+
+
+def check_start(q_start: object, batch: int) -> None:
+    """Refuse a first key row that is neither an integer nor one integer per sample.
+
+    Args:
+        q_start: what came, None included.
+        batch: number of samples.
+
+    Raises:
+        ValueError: it is another type, shape or dtype.
+    """
+    if isinstance(q_start, Tensor):
+        whole = not q_start.is_floating_point() and q_start.dtype != torch.bool
+        fits = whole and q_start.shape in ((), (batch,))
+    else:
+        whole = isinstance(q_start, (Integral, torch.SymInt)) and not isinstance(q_start, bool)
+        fits = q_start is None or whole
+    if not fits:
+        raise ValueError(f"q_start must be an integer or integers (B,)=({batch},), got {q_start!r}")

@@ -133,6 +133,9 @@ def test_bias_inside_a_packed_or_padded_row_is_that_of_the_document():
 
 def test_low_precision_positions_give_exact_distances():
     positions = torch.tensor([[0.0], [1.0], [255.0], [256.0]])
+    near = torch.tensor([[0.5]])
+    exact = pm.ALiBi(8)(near.double(), positions.double()).float()
+    assert torch.equal(pm.ALiBi(8)(near.bfloat16(), positions.bfloat16()), exact)
     expected = pm.ALiBi(8)(positions.double(), positions.double()).float()
     for dtype in (torch.bfloat16, torch.float16, torch.float32, torch.int32, torch.int16):
         got = pm.ALiBi(8)(positions.to(dtype), positions.to(dtype))

@@ -90,6 +90,10 @@ def test_a_bias_needs_blocks_that_take_a_mask(monkeypatch):
     [
         ({"additive": pm.Sinusoidal(DIM + 4, axes=2)}, "width 36, but .* embed_dim is 32"),
         ({"rotary": pm.Rotary(2 * HEAD_DIM, axes=2)}, r"turns 32 channels, but .*blocks.0 has 16"),
+        (
+            {"rotary": pm.Rotary(HEAD_DIM // 2, axes=2)},
+            r"heads of 8 channels, but .*blocks.0 has 16",
+        ),
         ({"rotary": pm.MixedRotary(HEAD_DIM, 4)}, r"rotary is for 4 heads, but .*blocks.0 has \[2"),
         ({"bias": pm.ALiBi(HEADS + 1)}, "bias has 3 heads, but .*blocks.0 has 2"),
         ({"rotary": pm.Rotary(HEAD_DIM, axes=1)}, "ax"),
@@ -97,7 +101,17 @@ def test_a_bias_needs_blocks_that_take_a_mask(monkeypatch):
         ({"additive": pm.ALiBi(HEADS)}, "additive must be of class AdditiveEncoding, got ALiBi"),
         ({"rotary": 3}, "rotary must be of class RotaryEncoding, got 3"),
     ],
-    ids=["width", "head width", "heads", "bias heads", "axes", "bias axes", "slot", "type"],
+    ids=[
+        "width",
+        "head width",
+        "narrow head",
+        "heads",
+        "bias heads",
+        "axes",
+        "bias axes",
+        "slot",
+        "type",
+    ],
 )
 @pytest.mark.parametrize("name", ["vit", "eva02"])
 def test_encodings_that_do_not_fit(name, slots, words):

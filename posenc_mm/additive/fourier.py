@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc_mm.additive.base import AdditiveEncoding
-from posenc_mm.checks import check_whole
+from posenc_mm.checks import check_number, check_whole
 from posenc_mm.frequencies import Matrix, angles, axial, gaussian, linear, octaves
 from posenc_mm.layouts import check_layout
 
@@ -63,9 +63,9 @@ class Fourier(AdditiveEncoding):
     ) -> None:
         super().__init__()
         check_layout(layout)
+        self.frequencies = _bands(dim, axes, bands, scale, seed)
         self.dim, self.axes, self.bands = dim, axes, bands
         self.scale, self.seed, self.layout = float(scale), seed, layout
-        self.frequencies = _bands(dim, axes, bands, scale, seed)
 
     def forward(self, positions: Tensor) -> Tensor:
         theta = angles(positions, self.frequencies)
@@ -126,14 +126,14 @@ class LearnedFourier(AdditiveEncoding):
     ) -> None:
         super().__init__()
         check_whole(dim=dim, axes=axes, hidden=dim if hidden is None else hidden)
+        check_number(above=True, scale=scale)
         self.dim, self.axes, self.scale = dim, axes, float(scale)
         self.features = dim + dim % 2 if features is None else features
         self.hidden = hidden or dim
         check_whole(2, features=self.features)
         if self.features % 2:
             raise ValueError(f"features must be even, got features={features}")
-        if not 0 < scale < math.inf:
-            raise ValueError(f"scale must be positive and finite, got scale={scale}")
+        check_number(above=True, scale=scale)
         self.frequencies = nn.Parameter(torch.empty(axes, self.features // 2))
         self.mix = nn.Linear(self.features, self.hidden)
         self.project = nn.Linear(self.hidden, dim)
@@ -169,8 +169,8 @@ def _bands(dim: int, axes: int, bands: str, scale: float, seed: int) -> Matrix:
             f"dim must be a positive multiple of {unit} for {bands} bands, got dim={dim} and "
             f"axes={axes}"
         )
-    if not 0 < scale < math.inf:
-        raise ValueError(f"scale must be positive and finite, got scale={scale}")
+    check_number(above=True, scale=scale)
+    check_whole(0, seed=seed)
     if bands == "gaussian":
         return gaussian(dim // 2, axes, scale, seed)
     count = dim // unit

@@ -1,13 +1,12 @@
 """A learned vector per position, added to the tokens."""
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from posenc_mm.additive.base import AdditiveEncoding
-from posenc_mm.checks import check_inside, check_sizes, check_whole
+from posenc_mm.checks import check_inside, check_number, check_sizes, check_whole
 from posenc_mm.frequencies import check_positions
 from posenc_mm.tables import draw_entries, lookup
 
@@ -52,8 +51,7 @@ class Learned(AdditiveEncoding):
         super().__init__()
         check_whole(dim=dim)
         self.sizes = check_sizes("sizes", sizes)
-        if not 0 <= std < math.inf:
-            raise ValueError(f"std must be at least 0 and finite, got std={std}")
+        check_number(std=std)
         self.dim, self.joint, self.std = dim, joint, float(std)
         if joint:
             self.table = nn.Parameter(torch.empty(*self.sizes, dim))

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from posenc_mm.additive.base import AdditiveEncoding
-from posenc_mm.checks import check_whole
+from posenc_mm.checks import check_number, check_whole
 from posenc_mm.frequencies import angles, axial, geometric
 from posenc_mm.layouts import check_layout
 
@@ -62,6 +62,7 @@ class Sinusoidal(AdditiveEncoding):
                 f"dim must be a positive multiple of axes, got dim={dim} and axes={axes}"
             )
         check_layout(layout)
+        check_number(above=True, base=base)
         self.dim, self.axes, self.base = dim, axes, float(base)
         self.layout, self.endpoint = layout, endpoint
         block = dim // axes

@@ -106,8 +106,8 @@ class LearnedALiBi(AttentionBias):
     The logarithm keeps a slope from turning into a reward for distance.
 
     References:
-        Press, Smith, Lewis: Train Short, Test Long (2022), https://arxiv.org/abs/2108.12409, who
-        report that training the slopes did not help language models.
+        Press, Smith, Lewis: Train Short, Test Long (2022), https://arxiv.org/abs/2108.12409, whose
+        own slopes are fixed.
 
     Args:
         heads: number of attention heads :math:`H`.

@@ -42,7 +42,8 @@ def differences(q_positions: Tensor, k_positions: Tensor, axes: int | None = Non
         axes: the number of axes that is wanted, any unless given.
 
     Returns:
-        ``(..., N, M, A)``: int64 for integers, float32 or float64 for floats.
+        ``(..., N, M, A)``: int64 for integers, float32 or float64 for floats, float64
+        for a mixture.
 
     Raises:
         ValueError: the numbers of axes differ from each other or from ``axes``.
@@ -50,6 +51,8 @@ def differences(q_positions: Tensor, k_positions: Tensor, axes: int | None = Non
     check_positions(q_positions, axes or q_positions.shape[-1])
     check_positions(k_positions, axes or q_positions.shape[-1])
     q, k = _wide(q_positions), _wide(k_positions)
+    if q.dtype != k.dtype:
+        q, k = q.double(), k.double()
     return q.unsqueeze(-2) - k.unsqueeze(-3)
 
 

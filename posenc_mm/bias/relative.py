@@ -1,24 +1,24 @@
 """A learned number per head for each offset between query and key."""
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
 from posenc_mm.bias.base import AttentionBias, differences
-from posenc_mm.checks import check_inside, check_sizes, check_whole
+from posenc_mm.checks import check_inside, check_number, check_sizes, check_whole
 from posenc_mm.tables import draw_entries, lookup
 
 
 class RelativeBias(AttentionBias):
-    r"""One learned number per head and offset, from a table over all axes.
+    r"""One learned number per head and offset (query minus key), from a table over all axes.
 
     .. math:: b_{hij} = T[p_i - p_j + S - 1, h]
 
-    For a sequence, farther offsets share the outermost entry (clipped, as in Shaw et al.); for a
-    grid the table covers one window and an offset beyond it is an error (Swin). Fractional offsets
-    interpolate, so that ``rescale`` reads a trained table at another resolution.
+    For a grid the table covers one window, and an offset beyond it is an error (Swin). For a
+    sequence, farther offsets share the outermost entry, clipped as the relative vectors of Shaw et
+    al. are. Fractional offsets interpolate, so that ``rescale`` reads a trained table at another
+    resolution.
 
     References:
         Shaw, Uszkoreit, Vaswani: Self-Attention with Relative Position Representations (2018),
@@ -57,8 +57,7 @@ class RelativeBias(AttentionBias):
         super().__init__()
         check_whole(heads=heads)
         self.sizes = check_sizes("sizes", sizes)
-        if not 0 <= std < math.inf:
-            raise ValueError(f"std must be at least 0 and finite, got std={std}")
+        check_number(std=std)
         self.heads, self.std = heads, float(std)
         self.clip = len(self.sizes) == 1 if clip is None else clip
         self.table = nn.Parameter(torch.empty(*[2 * size - 1 for size in self.sizes], heads))
@@ -72,6 +71,9 @@ class RelativeBias(AttentionBias):
         offsets = differences(q_positions, k_positions, axes=len(self.sizes))
         reach = torch.tensor(self.sizes, device=offsets.device) - 1
         if self.clip:
+            if offsets.is_floating_point():
+                far = [10**18] * len(self.sizes)
+                check_inside("offsets", offsets, [-f for f in far], far, 0, "are they numbers?")
             offsets = offsets.clamp(-reach, reach)
         else:
             advice = (
@@ -80,8 +82,8 @@ class RelativeBias(AttentionBias):
             )
             name = f"offsets of a RelativeBias of sizes {self.sizes}"
             most = [size - 1 for size in self.sizes]
-            # Both positions may lie half a cell outside: an offset may be one cell too far.
-            check_inside(name, offsets, [-size for size in most], most, 1.0, advice)
+            # Both positions may lie up to half a cell outside: an offset less than a cell too far.
+            check_inside(name, offsets, [-size for size in most], most, 0.99999, advice)
         return lookup(self.table, offsets + reach).movedim(-1, -3)
 
     def extra_repr(self) -> str:

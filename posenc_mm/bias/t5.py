@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_mm.bias.base import AttentionBias, differences
-from posenc_mm.checks import check_whole
+from posenc_mm.checks import check_inside, check_whole
 
 
 def t5_buckets(
@@ -40,11 +40,7 @@ def t5_buckets(
         [0, 17, 1, 15, 31]
     """
     half = _side(buckets, max_distance, bidirectional)
-    relative = relative.trunc().long() if relative.is_floating_point() else relative.long()
-    steps = torch.tensor(_bucket_of_distance(half, max_distance), device=relative.device)
-    distance = relative.abs() if bidirectional else (-relative).clamp(min=0)
-    bucket = steps[distance.clamp(max=max_distance)]
-    return bucket + (relative > 0) * half if bidirectional else bucket
+    return _sorted_into(relative, _bucket_of_distance(half, int(max_distance)), half, bidirectional)
 
 
 class T5Bias(AttentionBias):
@@ -90,9 +86,10 @@ class T5Bias(AttentionBias):
     ) -> None:
         super().__init__()
         check_whole(heads=heads)
-        _side(buckets, max_distance, bidirectional)
-        self.heads, self.buckets = heads, buckets
-        self.max_distance, self.bidirectional = max_distance, bidirectional
+        self.side = _side(buckets, max_distance, bidirectional)
+        self.heads, self.buckets = heads, int(buckets)
+        self.max_distance, self.bidirectional = int(max_distance), bidirectional
+        self.steps = _bucket_of_distance(self.side, self.max_distance)
         self.weight = nn.Parameter(torch.empty(buckets, heads))
         self.reset_parameters()
 
@@ -102,12 +99,7 @@ class T5Bias(AttentionBias):
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         relative = -differences(q_positions, k_positions, axes=1).squeeze(-1)
-        bucket = t5_buckets(
-            relative,
-            buckets=self.buckets,
-            max_distance=self.max_distance,
-            bidirectional=self.bidirectional,
-        )
+        bucket = _sorted_into(relative, self.steps, self.side, self.bidirectional)
         return self.weight[bucket].movedim(-1, -3)
 
     def extra_repr(self) -> str:
@@ -117,8 +109,22 @@ class T5Bias(AttentionBias):
         )
 
 
+def _sorted_into(
+    relative: Tensor, steps: tuple[int, ...], half: int, bidirectional: bool
+) -> Tensor:
+    if relative.is_floating_point():
+        far = 10**18
+        check_inside("distances", relative.unsqueeze(-1), [-far], [far], 0, "are they numbers?")
+    whole = relative.trunc().long() if relative.is_floating_point() else relative.long()
+    distance = whole.abs() if bidirectional else (-whole).clamp(min=0)
+    bucket = torch.tensor(steps, device=relative.device)[distance.clamp(max=len(steps) - 1)]
+    return bucket + (whole > 0) * half if bidirectional else bucket
+
+
 def _side(buckets: int, max_distance: int, bidirectional: bool) -> int:
     """Buckets on one side of the query."""
+    check_whole(buckets=buckets, max_distance=max_distance)
+    buckets = int(buckets)
     half = buckets // 2 if bidirectional else buckets
     if half < 2 or (bidirectional and buckets % 2):
         raise ValueError(

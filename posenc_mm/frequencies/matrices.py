@@ -41,6 +41,7 @@ def gaussian(count: int, axes: int, scale: float = 1.0, seed: int = 0) -> Matrix
     """
     check_whole(0, count=count)
     check_whole(axes=axes)
+    check_whole(0, seed=seed)
     if not scale > 0 or not math.isfinite(scale):
         raise ValueError(f"scale must be positive and finite, got scale={scale}")
     draw = random.Random(seed)
@@ -103,10 +104,11 @@ def mixed(count: int, heads: int, axes: int = 2, base: float = 10.0) -> Tensor:
     check_whole(axes=axes, heads=heads)
     if count % axes:
         raise ValueError(f"count must be a multiple of axes, got count={count} and axes={axes}")
-    ladder = torch.tensor(geometric(count // axes, base), device="cpu")
-    normal = torch.randn(heads, axes, axes, device="cpu")
+    ladder = torch.tensor(geometric(count // axes, base), dtype=torch.float32, device="cpu")
+    normal = torch.randn(heads, axes, axes, dtype=torch.float32, device="cpu")
     frames, triangle = torch.linalg.qr(normal)
-    # Without the signs of the triangle the frames would not be uniform over all rotations.
+    # Uniform over all rotations: the signs of the triangle, then no mirror image.
     frames = frames * triangle.diagonal(dim1=-2, dim2=-1).sign().unsqueeze(-2)
+    frames[..., -1] = frames[..., -1] * torch.linalg.det(frames).unsqueeze(-1)
     frequencies: Tensor = (frames.unsqueeze(-1) * ladder).flatten(-2)
     return frequencies

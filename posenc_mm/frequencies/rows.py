@@ -2,7 +2,7 @@
 
 import math
 
-from posenc_mm.checks import check_whole
+from posenc_mm.checks import check_number, check_whole
 
 Row = tuple[float, ...]
 
@@ -39,8 +39,7 @@ def geometric(
         (1.0, 0.01)
     """
     check_whole(0, count=count)
-    if not base > 0 or not math.isfinite(base):
-        raise ValueError(f"base must be positive and finite, got base={base}")
+    check_number(above=True, base=base)
     if width is not None and (endpoint or not width > 0):
         raise ValueError(
             f"width must be positive and not be given with endpoint, got width={width}"
@@ -101,8 +100,7 @@ def harmonics(count: int, period: float) -> Row:
         [0.2618, 0.5236]
     """
     check_whole(0, count=count)
-    if not period > 0 or not math.isfinite(period):
-        raise ValueError(f"period must be positive and finite, got period={period}")
+    check_number(above=True, period=period)
     return tuple(TWO_PI * k / period for k in range(1, count + 1))
 
 

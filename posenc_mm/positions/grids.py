@@ -1,7 +1,9 @@
 """Where a token is on a grid of any number of axes: by index, from the centre, normalised."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from numbers import Integral
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,13 +39,12 @@ def grid(
     """
     check_sizes("sizes", sizes)
     offsets, steps = _per_axis("offset", offset, len(sizes)), _per_axis("step", step, len(sizes))
-    whole = all(isinstance(number, int) for number in (*offsets, *steps))
-    dtype = torch.int64 if whole else torch.float32
+    whole = all(isinstance(number, (Integral, torch.SymInt)) for number in (*offsets, *steps))
     lines = [
         torch.arange(size, device=device) * stride + start
         for size, start, stride in zip(sizes, offsets, steps, strict=True)
     ]
-    return _mesh([line.to(dtype) for line in lines])
+    return _mesh([line.to(torch.int64 if whole else torch.float32) for line in lines])
 
 
 def centred_grid(*sizes: int, device: torch.device | str | None = None) -> Tensor:
@@ -79,7 +80,7 @@ def normalised_grid(
         sizes: cells per axis.
         ends: ``"centres"`` puts cell i at :math:`2 (i + 1/2) / n - 1`, half a cell inside the
             interval (DINOv3); ``"edges"`` puts the first and last cell at -1 and 1 (the pixel
-            coordinates of EVA-02).
+            coordinates of RvT), and a single cell at -1.
         by: the size that divides: each ``"axis"`` its own, or for all axes the ``"min"`` or
             ``"max"`` of the sizes, which keeps the aspect ratio. Only with ``"centres"``.
         device: where the result lives.
@@ -104,12 +105,17 @@ def normalised_grid(
             f"and ends={ends!r}"
         )
     if ends == "edges":
-        return _mesh([torch.linspace(-1, 1, n, device=device) for n in sizes])
-    divisors = {"axis": sizes, "min": [min(sizes)] * len(sizes), "max": [max(sizes)] * len(sizes)}
+        counts = [(torch.arange(n, device=device).float(), n) for n in sizes]
+        return _mesh([2 * count / max(n - 1, 1) - 1 for count, n in counts])
+    divisors: Any = sizes
+    if by != "axis":
+        # A Python min or max would freeze the winner into an exported graph.
+        each = torch.stack([torch.arange(n, device=device).float().amax() + 1 for n in sizes])
+        divisors = [each.amin() if by == "min" else each.amax()] * len(sizes)
     return _mesh(
         [
             (2 * torch.arange(n, device=device).float() + 1) / divisor - 1
-            for n, divisor in zip(sizes, divisors[by], strict=True)
+            for n, divisor in zip(sizes, divisors, strict=True)
         ]
     )
 
@@ -146,8 +152,8 @@ def rescale(positions: Tensor, source: Sequence[int], target: Sequence[int]) -> 
             f"{tuple(positions.shape)}"
         )
     # Comparing symbolic sizes, as in an exported graph, would tie the graph to the answer.
-    known = all(isinstance(size, int) for size in (*source, *target))
-    if known and tuple(source) == tuple(target):
+    known = all(isinstance(size, Integral) for size in (*source, *target))
+    if known and not torch.compiler.is_compiling() and tuple(source) == tuple(target):
         return positions
     work = positions if positions.dtype == torch.float64 else positions.float()
     columns = [
@@ -162,7 +168,7 @@ def _mesh(lines: list[Tensor]) -> Tensor:
 
 
 def _per_axis(name: str, value: float | Sequence[float], axes: int) -> Sequence[float]:
-    numbers = [value] * axes if isinstance(value, (int, float)) else list(value)
+    numbers = list(value) if isinstance(value, Iterable) else [value] * axes
     if len(numbers) != axes:
         raise ValueError(f"{name} must be one number or one per axis ({axes}), got {name}={value}")
     if not all(math.isfinite(number) for number in numbers):

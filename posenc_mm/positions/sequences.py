@@ -30,9 +30,11 @@ def sequence(
     """
     check_whole(0, length=length)
     if not isinstance(offset, Tensor):
-        if isinstance(offset, bool) or offset != int(offset):
+        symbolic = isinstance(offset, torch.SymInt)
+        if not symbolic and (isinstance(offset, bool) or offset != int(offset)):
             raise ValueError(f"offset must be an integer, got offset={offset}")
-        return (torch.arange(length, device=device) + int(offset)).unsqueeze(-1)
+        first = offset if symbolic else int(offset)
+        return (torch.arange(length, device=device) + first).unsqueeze(-1)
     if offset.ndim > 1 or offset.is_floating_point() or offset.dtype == torch.bool:
         raise ValueError(
             f"offset must be integers of shape (B,), got shape {tuple(offset.shape)} "
@@ -134,6 +136,7 @@ def keep(positions: Tensor, indices: Tensor) -> Tensor:
             f"positions must be (N, A) or (B, N, A), got shape {tuple(positions.shape)}"
         )
     check_indices(indices, positions.shape[-2])
+    indices = indices.long()
     if positions.ndim == 2:
         return positions[indices]
     if positions.shape[0] != indices.shape[0]:

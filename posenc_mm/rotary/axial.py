@@ -32,7 +32,8 @@ class Rotary(RotaryEncoding):
     Args:
         head_dim: channels :math:`D` of a head.
         axes: number of axes :math:`A`.
-        base: :math:`b`, one number or one per axis.
+        base: :math:`b`, one number or one per axis; 10,000 unless given. Patches are few: Heo et
+            al. use 100 for them.
         layout: ``"half"`` (GPT-NeoX, Hugging Face's Llama) pairs channels (i, i + F),
             ``"interleaved"`` (RoFormer, Meta's Llama, EVA-02) pairs (2i, 2i + 1).
         rotary_dim: channels :math:`2F` that turn, a multiple of ``2 * axes``; all unless given.
@@ -59,7 +60,7 @@ class Rotary(RotaryEncoding):
         head_dim: int,
         axes: int = 1,
         *,
-        base: float | Sequence[float] = 10_000.0,
+        base: float | Sequence[float] | None = None,
         layout: str = "half",
         rotary_dim: int | None = None,
         freq_dim: int | None = None,
@@ -71,16 +72,20 @@ class Rotary(RotaryEncoding):
         self.head_dim, self.axes, self.layout = head_dim, axes, layout
         if frequencies is not None:
             self.frequencies = _checked(frequencies, axes, head_dim)
-            if rotary_dim not in (None, 2 * len(self.frequencies[0])) or freq_dim is not None:
+            given = {"base": base, "rotary_dim": rotary_dim, "freq_dim": freq_dim}
+            if rotary_dim == 2 * len(self.frequencies[0]):
+                del given["rotary_dim"]
+            if any(value is not None for value in given.values()):
                 raise ValueError(
-                    f"rotary_dim and freq_dim follow from frequencies, leave them out: got "
-                    f"rotary_dim={rotary_dim} and freq_dim={freq_dim}"
+                    f"base, rotary_dim and freq_dim follow from frequencies: leave them out, got "
+                    f"{given}"
                 )
         else:
+            base = 10_000.0 if base is None else base
             self.frequencies = _ladders(head_dim, axes, base, rotary_dim, freq_dim)
         self.rotary_dim = 2 * len(self.frequencies[0])
         self._arguments = {
-            "base": base if isinstance(base, Sequence) else float(base),
+            "base": base if base is None or isinstance(base, Sequence) else float(base),
             "rotary_dim": self.rotary_dim,
             "freq_dim": freq_dim,
             "frequencies": None if frequencies is None else self.frequencies,
@@ -116,6 +121,7 @@ def _ladders(
     if len(bases) != axes:
         raise ValueError(f"base must be one number or one per axis ({axes}), got base={base}")
     width = turning if freq_dim is None else freq_dim
+    check_whole(freq_dim=width)
     if width < turning:
         raise ValueError(
             f"freq_dim must be at least the {turning} channels that turn, got freq_dim={freq_dim}"

@@ -59,6 +59,7 @@ class Rotation(NamedTuple):
             ValueError: ``indices`` is not ``(B, K)``, or the rotation is of another batch.
         """
         check_indices(indices, self.cos.shape[-2])
+        indices = indices.long()
         return self._replace(
             cos=_gather(self.cos, indices, self.per_head),
             sin=_gather(self.sin, indices, self.per_head),
@@ -135,6 +136,8 @@ class RotaryEncoding(nn.Module, ABC):
 def _fit(x: Tensor, rotation: Rotation) -> tuple[Tensor, Tensor]:
     """Check a rotation against what it is to turn, and give it the head axis that it lacks."""
     cos, sin = rotation.cos, rotation.sin
+    if cos.element_size() < 4:  # a wrapper that casts what a block is given
+        cos, sin = cos.float(), sin.float()
     check_layout(rotation.layout)
     if not x.is_floating_point():
         raise ValueError(f"x must be floating, got dtype {x.dtype}")

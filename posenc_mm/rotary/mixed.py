@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from posenc_mm.checks import check_whole
+from posenc_mm.checks import check_number, check_whole
 from posenc_mm.frequencies import angles, mixed
 from posenc_mm.layouts import check_layout
 from posenc_mm.rotary.base import RotaryEncoding, Rotation
@@ -55,6 +55,7 @@ class MixedRotary(RotaryEncoding):
         super().__init__()
         check_layout(layout)
         check_whole(head_dim=head_dim, heads=heads, axes=axes)
+        check_number(above=True, base=base)
         if head_dim % (2 * axes):
             raise ValueError(
                 f"head_dim must be a positive multiple of 2 * axes, got head_dim={head_dim} and "

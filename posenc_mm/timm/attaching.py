@@ -195,6 +195,13 @@ def _check_fit(model: Any, slots: Slots) -> None:
             )
         if "rotary" in said:
             _check_rotation(said["rotary"], block.attn, where)
+            rotary: Any = slots.get_submodule("rotary")
+            head_dim = block.attn.proj.in_features // block.attn.num_heads
+            if rotary.head_dim != head_dim:
+                raise ValueError(
+                    f"rotary is for heads of {rotary.head_dim} channels, but {where} has "
+                    f"{head_dim}; to turn a part of them, say rotary_dim"
+                )
 
 
 def _check_rotation(rotation: Any, attention: Any, where: str) -> None:
