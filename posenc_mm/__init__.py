@@ -4,8 +4,12 @@ An encoding maps positions to what is applied: something added to the tokens (ad
 of queries and keys (rotary), or something added to the attention logits (bias).
 
 Shapes use the same letters everywhere: B batch, H heads, N query tokens, M key tokens, A axes of
-the positions, F frequencies (pairs of channels), D channels. Queries, keys and values are
-``(B, H, N, D)``, positions ``(..., N, A)`` with axes in tensor order: time, row, column.
+the positions, F frequencies (pairs of channels), D channels; K counts key heads, kept tokens or
+documents where they differ from these. Queries, keys and values are ``(B, H, N, D)``, positions
+``(..., N, A)`` with axes in tensor order: time, row, column.
+
+A ``layout`` says where the two members of a pair of channels sit: ``"interleaved"`` side by side,
+``"half"`` half the width apart. Defaults are those of each encoding's authors or most used peers.
 """
 
 from posenc_mm.additive import AdditiveEncoding, Fourier, Learned, LearnedFourier, Sinusoidal

@@ -17,6 +17,19 @@ class KVCache:
         values: per layer ``(B, K, M, D)``.
         positions: ``(..., M, A)``, none while empty.
         key_mask: ``(B, M)``, true where a token is real; none while all are.
+
+    Raises:
+        ValueError: a call does not go on as the cached ones: another batch, number of axes or dtype
+            of positions, or a mask of another shape.
+
+    Example:
+        >>> from posenc_mm import Rotary, Transformer, sequence
+        >>> model = Transformer(16, depth=1, heads=2, rotary=Rotary(8), causal=True)
+        >>> cache = KVCache()
+        >>> prompt = model(torch.randn(1, 5, 16), sequence(5), cache=cache)
+        >>> token = model(torch.randn(1, 1, 16), sequence(1, offset=len(cache)), cache=cache)
+        >>> len(cache)
+        6
     """
 
     keys: list[Tensor] = field(default_factory=list, repr=False)
@@ -28,7 +41,16 @@ class KVCache:
         return 0 if self.positions is None else self.positions.shape[-2]
 
     def extend(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Append one layer's new keys and values and return all of that layer's."""
+        """Append one layer's new keys and values.
+
+        Args:
+            layer: which.
+            k: ``(B, K, n, D)`` new rotated keys.
+            v: ``(B, K, n, D)`` new values.
+
+        Returns:
+            All keys and values of that layer.
+        """
         if layer == len(self.keys):
             self.keys.append(k)
             self.values.append(v)
@@ -38,7 +60,13 @@ class KVCache:
         return self.keys[layer], self.values[layer]
 
     def see(self, positions: Tensor, key_mask: Tensor | None, batch: int) -> None:
-        """Append the positions and the mask of new tokens."""
+        """Append the positions and the mask of new tokens.
+
+        Args:
+            positions: ``(n, A)`` or ``(B, n, A)``.
+            key_mask: ``(B, n)``; None if all are real.
+            batch: number of samples.
+        """
         seen, new = len(self), positions.shape[-2]
         if self.keys and self.keys[0].shape[0] != batch:
             raise ValueError(

@@ -189,6 +189,9 @@ class Transformer(nn.Module):
 
         Returns:
             ``(B, N, D)``
+
+        Raises:
+            ValueError: the shapes do not fit each other or the cache.
         """
         fits = tokens.ndim == 3 and positions.ndim in (2, 3)
         if fits and positions.ndim == 3:

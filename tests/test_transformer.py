@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 
 import posenc_mm as pm
 
@@ -143,3 +144,61 @@ def test_dropout_acts_in_training_only():
     assert torch.equal(model(x, AT), model(x, AT))
     model.train()
     assert not torch.equal(model(x, AT), model(x, AT))
+
+
+def everything(**arguments) -> pm.Transformer:
+    slots = {
+        "additive": pm.Sinusoidal(DIM),
+        "rotary": pm.Rotary(HEAD_DIM),
+        "bias": pm.ALiBi(HEADS),
+    }
+    return pm.Transformer(DIM, 2, HEADS, **slots, **arguments).eval()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_a_low_precision_host_stays_in_its_dtype_and_near(dtype: torch.dtype):
+    model, x = everything(causal=True), torch.randn(2, 5, DIM)
+    with torch.no_grad():
+        exact = model(x, pm.sequence(5))
+        result = model.to(dtype)(x.to(dtype), pm.sequence(5))
+    assert result.dtype == dtype
+    assert (result.float() - exact).abs().max() < 16 * torch.finfo(dtype).eps * exact.abs().max()
+
+
+def test_autocast_runs_the_host():
+    model, x = everything(causal=True), torch.randn(2, 5, DIM)
+    with torch.no_grad():
+        exact = model(x, pm.sequence(5))
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            result = model(x, pm.sequence(5))
+    assert (result.float() - exact).abs().max() < 0.1 * exact.abs().max()
+
+
+def test_gradient_checkpointing_gives_the_same_gradients():
+    model, x = everything(causal=True), torch.randn(2, 5, DIM)
+    model(x, pm.sequence(5)).square().sum().backward()
+    wanted = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    again = checkpoint(model, x, pm.sequence(5), use_reentrant=False)
+    again.square().sum().backward()
+    for parameter, gradient in zip(model.parameters(), wanted, strict=True):
+        torch.testing.assert_close(parameter.grad, gradient)
+
+
+def test_the_host_exports_with_dynamic_batch_and_length():
+    model, batch, length = everything(), torch.export.Dim("b", min=2), torch.export.Dim("n", min=2)
+    mask = torch.ones(3, 7, dtype=torch.bool)
+    program = torch.export.export(
+        model,
+        (torch.randn(3, 7, DIM), pm.sequence(7)),
+        {"key_mask": mask},
+        dynamic_shapes={
+            "tokens": {0: batch, 1: length},
+            "positions": {0: length},
+            "key_mask": {0: batch, 1: length},
+        },
+    )
+    x, mask = torch.randn(2, 4, DIM), torch.ones(2, 4, dtype=torch.bool)
+    mask[1, 2:] = False
+    result = program.module()(x, pm.sequence(4), key_mask=mask)
+    torch.testing.assert_close(result, model(x, pm.sequence(4), key_mask=mask))

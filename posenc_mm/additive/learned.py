@@ -36,7 +36,8 @@ class Learned(AdditiveEncoding):
 
     Raises:
         ValueError: ``dim`` or a size is below 1, or ``std`` negative; at the call, positions do not
-            have :math:`A` axes, or one lies more than half a cell outside the table.
+            have :math:`A` axes, or one lies more than half a cell outside the table (compiled,
+            exported and on CUDA an assertion that fails as it runs).
 
     Example:
         >>> from posenc_mm import grid, rescale
