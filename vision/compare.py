@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import shlex
+import signal
 import sys
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from pathlib import Path
@@ -112,27 +113,33 @@ def _train(todo: list[dict[str, Any]], jobs: int) -> None:
         return
     context = multiprocessing.get_context("spawn")
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
-    pool = ProcessPoolExecutor(jobs, mp_context=context)
-    try:
-        with context.Manager() as manager, Progress(*columns, TimeElapsedColumn()) as bar:
-            queue = manager.Queue()
-            line = bar.add_task("training", total=len(todo))
-            shares: dict[tuple[str, int], float] = {}
-            running: set[Future] = {pool.submit(train_one, task, queue) for task in todo}
-            while running:
-                done, running = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
-                shares.update(_news(queue))
-                for future in done:
-                    result = future.result()
-                    shares[result["encoding"], result["seed"]] = 1.0
-                    bar.console.print(_line(result), highlight=False)
-                bar.update(line, completed=sum(shares.values()))
-    except BaseException:
-        for process in list((pool._processes or {}).values()):
-            process.terminate()
-        pool.shutdown(wait=False, cancel_futures=True)
-        raise
-    pool.shutdown()
+    # Interrupted at the keyboard, this process ends the others: they would only print where.
+    deaf = (signal.SIGINT, signal.SIG_IGN)
+    with context.Manager() as manager, Progress(*columns, TimeElapsedColumn()) as bar:
+        pool = ProcessPoolExecutor(jobs, context, initializer=signal.signal, initargs=deaf)
+        try:
+            _follow(pool, todo, manager.Queue(), bar)
+        except BaseException:
+            for process in list((pool._processes or {}).values()):
+                process.terminate()
+            pool.shutdown(cancel_futures=True)
+            raise
+        pool.shutdown()
+
+
+def _follow(pool: ProcessPoolExecutor, todo: list[dict[str, Any]], queue: Any, bar: Any) -> None:
+    """Show how far the runs are, and each result as it comes."""
+    line = bar.add_task("training", total=len(todo))
+    shares: dict[tuple[str, int], float] = {}
+    running: set[Future] = {pool.submit(train_one, task, queue) for task in todo}
+    while running:
+        done, running = wait(running, timeout=0.5, return_when=FIRST_COMPLETED)
+        shares.update(_news(queue))
+        for future in done:
+            result = future.result()
+            shares[result["encoding"], result["seed"]] = 1.0
+            bar.console.print(_line(result), highlight=False)
+        bar.update(line, completed=sum(shares.values()))
 
 
 def _news(queue: Any) -> dict[tuple[str, int], float]:

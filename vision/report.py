@@ -87,9 +87,10 @@ def sentence(summary: pd.DataFrame, train_size: int, test_images: int) -> str:
     for size in (train_size, max(sizes)):
         order = summary.sort_values(f"{size} px", ascending=False)
         accuracy = order[f"{size} px"]
-        noise = _noise(order, size, test_images)
         best, worst = order.iloc[0], order.iloc[-1]
-        tied = order.loc[accuracy >= accuracy.iloc[0] - noise, "encoding"].tolist()
+        doubt = _doubt(order, size, test_images)
+        close = accuracy.iloc[0] - accuracy <= 2 * (doubt + doubt.iloc[0]) ** 0.5
+        tied = order.loc[close, "encoding"].tolist()
         where = f"at {size} px" + (", the size trained at," if size == train_size else "")
         span = f"{100 * best[f'{size} px']:.1f} to {100 * worst[f'{size} px']:.1f} %"
         if len(tied) == len(order):
@@ -109,13 +110,11 @@ def sentence(summary: pd.DataFrame, train_size: int, test_images: int) -> str:
     return f"{text[0].upper()}{text[1:]}. These numbers are of {limits}."
 
 
-def _noise(summary: pd.DataFrame, size: int, test_images: int) -> float:
-    """What two means can differ by for no reason: over seeds, or for lack of test images."""
+def _doubt(summary: pd.DataFrame, size: int, test_images: int) -> pd.Series:
+    """Variance of each mean accuracy: over seeds, and for lack of test images."""
     accuracy = summary[f"{size} px"].clip(0.01, 0.99)
-    seeds = summary["seeds"].clip(lower=1)
-    spread = summary[f"{size} px std"].fillna(0) / seeds**0.5
-    sampling = (accuracy * (1 - accuracy) / test_images) ** 0.5
-    return float(2 * ((spread**2 + sampling**2) * 2).max() ** 0.5)
+    over_seeds = summary[f"{size} px std"].fillna(0) ** 2 / summary["seeds"].clip(lower=1)
+    return over_seeds + accuracy * (1 - accuracy) / test_images
 
 
 def _listed(names: Sequence[str]) -> str:
