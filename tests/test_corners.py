@@ -4,6 +4,7 @@ import pytest
 import torch
 
 import posenc_mm as pm
+from posenc_mm.tables import lookup
 
 
 def test_queries_outside_the_key_rows_belong_to_no_document():
@@ -58,3 +59,20 @@ def test_reset_draws_every_parameter_anew(encoding):
     for again, before in zip(encoding.parameters(), first, strict=True):
         assert torch.equal(again, before)
         assert before.abs().max() < 50
+
+
+@pytest.mark.parametrize("cell", [[-1, 0], [0, -1], [3, 0], [0, 4]])
+def test_a_table_has_no_entry_outside_even_unchecked(cell: list[int]):
+    """Some compilers drop assertions: then the row itself must not exist."""
+    with pytest.raises(IndexError):
+        lookup(torch.zeros(3, 4, 2), torch.tensor([cell]))
+
+
+@pytest.mark.parametrize("layout", ["half", "interleaved"])
+def test_a_rotation_that_something_cast_still_turns_in_float32(layout: str):
+    x = torch.randn(2, 3, 9, 8).bfloat16()
+    rotation = pm.Rotary(8, layout=layout)(pm.sequence(9))
+    cast = rotation._replace(cos=rotation.cos.bfloat16(), sin=rotation.sin.bfloat16())
+    lifted = cast._replace(cos=cast.cos.float(), sin=cast.sin.float())
+    wanted = pm.rotate(x.float(), lifted).bfloat16()
+    assert torch.equal(pm.rotate(x, cast), wanted)

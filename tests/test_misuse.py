@@ -114,8 +114,9 @@ def test_bytes_are_row_numbers_not_a_mask():
 
 
 def test_mixed_dtypes_do_not_round_positions():
-    far = torch.tensor([[2**24 + 1]])
-    assert pm.ALiBi(1)(far, far.double() - 1).item() == pytest.approx(-(2**-8))
+    far, near = torch.tensor([[2**24 + 1]]), torch.tensor([[2.0**24]])
+    assert pm.ALiBi(1)(far, near).item() == -(2**-8)
+    assert pm.ALiBi(1)(near, far).item() == -(2**-8)
 
 
 def test_mixed_frames_are_rotations_and_one_axis_is_plain():

@@ -116,5 +116,9 @@ def test_the_sentence_calls_no_difference_that_the_spread_explains():
     assert "At 8 px, the size trained at, all encodings lie from 96.0 to 95.5 %, too close" in text
     assert "at 16 px a leads (accuracies from 61.0 to 30.5 %)" in text
     assert "2 seeds" in text and "360 test images" in text
+    often = {"a": {8: [0.93, 0.87] * 9}, "b": {8: [0.88, 0.82] * 9}}
+    assert "a leads" in report.sentence(report.summarise(frame(often)), 8, 100_000)
+    seldom = {"a": {8: [0.93, 0.87]}, "b": {8: [0.88, 0.82]}}
+    assert "all encodings" in report.sentence(report.summarise(frame(seldom)), 8, 100_000)
     many = report.sentence(report.summarise(frame(close)), 8, test_images=10)
     assert "at 16 px all encodings" in many

@@ -71,7 +71,7 @@ def train_one(task: dict[str, Any], progress: Any = None) -> dict[str, Any]:
 
 
 def key_of(task: dict[str, Any]) -> str:
-    """Name what a run depends on: a result is kept only while all of it is the same."""
+    """Name the configuration of a run: a result is kept only while all of it is the same."""
     texts = [Path(config).read_text(encoding="utf-8") for config in task["configs"]]
     parts = [*texts, task["encoding"], task["seed"], task["overrides"]]
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
