@@ -8,15 +8,38 @@ the positions, F frequencies (pairs of channels), D channels; K counts key heads
 documents where they differ from these. Queries, keys and values are ``(B, H, N, D)``, positions
 ``(..., N, A)`` with axes in tensor order: time, row, column.
 
+Positions of a series are moments: seconds (or another unit) since 1970-01-01T00:00 UTC, in int64 or
+float64, ``(..., N, 1)``. Encodings of time read clocks and calendars off them.
+
 A ``layout`` says where the two members of a pair of channels sit: ``"interleaved"`` side by side,
 ``"half"`` half the width apart. Defaults are those of each encoding's authors or most used peers.
 """
 
-from posenc_mm.additive import AdditiveEncoding, Fourier, Learned, LearnedFourier, Sinusoidal
+from posenc_mm.additive import (
+    AdditiveEncoding,
+    Calendar,
+    Concat,
+    Fourier,
+    Holidays,
+    Horizon,
+    Learned,
+    LearnedFourier,
+    LearnedSeasonal,
+    OnCalendar,
+    Product,
+    Projected,
+    Seasonal,
+    Sinusoidal,
+    Sum,
+    Time2Vec,
+)
 from posenc_mm.attention import attend
 from posenc_mm.bias import (
+    ERPE,
     ALiBi,
+    AnyVariateBias,
     AttentionBias,
+    BiasSum,
     LearnedALiBi,
     RelativeBias,
     T5Bias,
@@ -33,8 +56,11 @@ from posenc_mm.frequencies import (
     linear,
     mixed,
     octaves,
+    tape,
+    timescales,
 )
 from posenc_mm.layouts import convert_layout
+from posenc_mm.leakage import leak
 from posenc_mm.positions import (
     centred_grid,
     from_mask,
@@ -42,12 +68,13 @@ from posenc_mm.positions import (
     keep,
     normalised_grid,
     packed,
+    patches,
     rescale,
     segments,
     sequence,
 )
-from posenc_mm.rotary import MixedRotary, Rotary, RotaryEncoding, Rotation, rotate
-from posenc_mm.timestamps import TimeAxis
+from posenc_mm.rotary import MixedRotary, Rotary, RotaryEncoding, Rotation, TimeRotary, rotate
+from posenc_mm.timestamps import TimeAxis, past_and_future
 from posenc_mm.transformer import Transformer
 
 __version__ = "0.1.0"
@@ -55,20 +82,35 @@ __version__ = "0.1.0"
 __all__ = [
     "ALiBi",
     "AdditiveEncoding",
+    "AnyVariateBias",
     "AttentionBias",
+    "BiasSum",
+    "Calendar",
+    "Concat",
+    "ERPE",
     "Fourier",
-    "Learned",
+    "Holidays",
+    "Horizon",
     "KVCache",
+    "Learned",
     "LearnedALiBi",
     "LearnedFourier",
+    "LearnedSeasonal",
     "MixedRotary",
+    "OnCalendar",
+    "Product",
+    "Projected",
     "RelativeBias",
     "Rotary",
     "RotaryEncoding",
     "Rotation",
+    "Seasonal",
     "Sinusoidal",
+    "Sum",
     "T5Bias",
+    "Time2Vec",
     "TimeAxis",
+    "TimeRotary",
     "Transformer",
     "alibi_slopes",
     "angles",
@@ -82,14 +124,19 @@ __all__ = [
     "grid",
     "harmonics",
     "keep",
+    "leak",
     "linear",
     "mixed",
     "normalised_grid",
     "octaves",
     "packed",
+    "past_and_future",
+    "patches",
     "rescale",
     "rotate",
     "segments",
     "sequence",
     "t5_buckets",
+    "tape",
+    "timescales",
 ]

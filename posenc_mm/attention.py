@@ -19,6 +19,7 @@ def attend(
     rotation: Rotation | None = None,
     k_rotation: Rotation | None = None,
     bias: AttentionBias | Tensor | None = None,
+    after: AttentionBias | Tensor | None = None,
     q_positions: Tensor | None = None,
     k_positions: Tensor | None = None,
     causal: bool = False,
@@ -29,7 +30,7 @@ def attend(
     scale: float | None = None,
     backend: str = "auto",
 ) -> Tensor:
-    r"""Attend with encodings applied: :math:`\mathrm{softmax}(s \, q k^\top + b) \, v`.
+    r"""Attend with encodings applied: :math:`(\mathrm{softmax}(s \, q k^\top + b) + a) \, v`.
 
     ``causal``, ``window`` and ``segments`` go by row order, not by positions: query row i stands
     beside key row ``q_start + i``. Positions only feed the bias.
@@ -41,7 +42,9 @@ def attend(
         rotation: of the queries, and of the keys too unless ``k_rotation`` is given.
         k_rotation: of the keys, where they are other rows than the queries.
         bias: a bias module, evaluated at the positions given, or its evaluated form, which
-            broadcasts to ``(B, H, N, M)``; it is rounded to q's dtype.
+            broadcasts to ``(B, H, N, M)``; it is rounded to q's dtype. A module that acts after the
+            softmax, such as :class:`posenc_mm.ERPE`, is taken as ``after``.
+        after: :math:`a`, likewise, added to the weights after the softmax: 0 where a key is hidden.
         q_positions: ``(..., N, A)``, for a bias module.
         k_positions: ``(..., M, A)``; those of the queries unless given.
         causal: whether a query sees only keys up to its own row.
@@ -53,7 +56,8 @@ def attend(
         window: a query sees keys less than this many rows away, on either side.
         scale: :math:`s`; :math:`D^{-1/2}` unless given.
         backend: ``"sdpa"`` forces torch's fused attention without a mask tensor and refuses what it
-            cannot express, ``"dense"`` forces a mask tensor, ``"auto"`` picks.
+            cannot express, ``"dense"`` forces a mask tensor, ``"auto"`` picks. ``after`` is one
+            matrix product more beside any of them.
 
     Returns:
         ``(B, H, N, E)`` in q's dtype. A query that sees no key gets zeros. What is masked must
@@ -61,7 +65,7 @@ def attend(
 
     Raises:
         ValueError: shapes, heads or dtypes do not fit together, a bias module comes without
-            positions, or the backend is unknown or cannot do what is asked.
+            positions or in the wrong place, or the backend is unknown or cannot do what is asked.
 
     Example:
         >>> from posenc_mm import Rotary, sequence
@@ -73,10 +77,10 @@ def attend(
     if k_rotation is not None or rotation is not None:
         q, k = _rotated(q, k, rotation, k_rotation)
     check_start(q_start, q.shape[0])
-    if isinstance(bias, AttentionBias):
-        bias = _evaluated(bias, q_positions, k_positions, q.shape[1])
-    elif bias is not None and not isinstance(bias, Tensor):
-        raise ValueError(f"bias must be an AttentionBias or a tensor, got {type(bias).__name__}")
+    if isinstance(bias, AttentionBias) and bias.after_softmax and after is None:
+        bias, after = None, bias
+    bias = _evaluated("bias", bias, q_positions, k_positions, q.shape[1])
+    after = _evaluated("after", after, q_positions, k_positions, q.shape[1])
     unmasked = bias is None and key_mask is None and segments is None and window is None
     # One query beside the last key sees every key: decoding needs no causal mask.
     last = causal and q_start is None and q.shape[2] == 1
@@ -87,8 +91,12 @@ def attend(
             "backend='sdpa' takes no bias, key_mask, segments, window, q_start, or causal rule "
             "with 1 < N != M: use backend='auto' or 'dense'"
         )
-    if fused and backend != "dense":
-        return functional.scaled_dot_product_attention(
+    fused = fused and backend != "dense"
+    visible = None
+    if after is not None or not fused:
+        visible = visible_keys(q, k, causal, q_start, key_mask, segments, window)
+    if fused:
+        out = functional.scaled_dot_product_attention(
             q,
             k,
             v,
@@ -96,8 +104,9 @@ def attend(
             scale=scale,
             enable_gqa=q.shape[1] != k.shape[1],
         )
-    visible = visible_keys(q, k, causal, q_start, key_mask, segments, window)
-    return _dense(q, k, v, bias, visible, scale)
+    else:
+        out = _dense(q, k, v, bias, visible, scale)
+    return out if after is None else out + _weighted(after, q, k, v, visible)
 
 
 def _dense(
@@ -110,7 +119,7 @@ def _dense(
 ) -> Tensor:
     mask = None
     if bias is not None:
-        mask = _fitted(bias, q, k)
+        mask = _fitted("bias", bias, q, k)
     blind = None
     if visible is not None:
         blind = ~visible.any(-1, keepdim=True)
@@ -128,18 +137,32 @@ def _dense(
     return out if blind is None else out.masked_fill(blind, 0.0)
 
 
-def _fitted(bias: Tensor, q: Tensor, k: Tensor) -> Tensor:
+def _weighted(after: Tensor, q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None) -> Tensor:
+    weights = _fitted("after", after, q, k)
+    weights = weights[(None,) * (4 - weights.ndim)]
+    if visible is not None:
+        weights = weights.masked_fill(~visible, 0.0)
+    weights = weights.expand(-1, q.shape[1], -1, -1)
+    grouped = (v.shape[1], q.shape[1] // max(v.shape[1], 1))
+    weights = weights.reshape(weights.shape[0], *grouped, *weights.shape[2:])
+    # Weights that all samples share are not repeated for each.
+    if weights.shape[0] == 1:
+        return torch.einsum("kgnm,bkme->bkgne", weights[0], v).flatten(1, 2)
+    return torch.einsum("bkgnm,bkme->bkgne", weights, v).flatten(1, 2)
+
+
+def _fitted(name: str, bias: Tensor, q: Tensor, k: Tensor) -> Tensor:
     wanted = (q.shape[0], q.shape[1], q.shape[2], k.shape[2])
     shape = (1,) * (4 - bias.ndim) + tuple(bias.shape)
     if not bias.is_floating_point():
         raise ValueError(
-            f"bias must be floating, since it is added to the logits, got dtype {bias.dtype}: who "
-            f"sees whom is said by causal, key_mask, segments and window"
+            f"{name} must be floating, since it is added, got dtype {bias.dtype}: who sees whom is "
+            f"said by causal, key_mask, segments and window"
         )
     fits = len(shape) == 4 and shape[2:] == wanted[2:]
     if not fits or shape[0] not in (1, wanted[0]) or shape[1] not in (1, wanted[1]):
         raise ValueError(
-            f"bias must broadcast to (B, H, N, M)={wanted} and be whole in N and M, got shape "
+            f"{name} must broadcast to (B, H, N, M)={wanted} and be whole in N and M, got shape "
             f"{tuple(bias.shape)}"
         )
     return bias.to(q.dtype)
@@ -169,12 +192,25 @@ def _rotated(
 
 
 def _evaluated(
-    bias: AttentionBias, q_positions: Tensor | None, k_positions: Tensor | None, heads: int
-) -> Tensor:
+    name: str,
+    bias: AttentionBias | Tensor | None,
+    q_positions: Tensor | None,
+    k_positions: Tensor | None,
+    heads: int,
+) -> Tensor | None:
+    if bias is None or isinstance(bias, Tensor):
+        return bias
+    if not isinstance(bias, AttentionBias):
+        raise ValueError(f"{name} must be an AttentionBias or a tensor, got {type(bias).__name__}")
+    if bias.after_softmax != (name == "after"):
+        place = "after the softmax" if name == "after" else "on the logits where after is given"
+        raise ValueError(f"{name} must act {place}, got {type(bias).__name__}")
     if bias.heads != heads:
-        raise ValueError(f"bias is for {bias.heads} heads, but q has {heads}")
+        raise ValueError(f"{name} is for {bias.heads} heads, but q has {heads}")
     if q_positions is None:
-        raise ValueError("bias is a module: give q_positions (and k_positions) to evaluate it at")
+        raise ValueError(
+            f"{name} is a module: give q_positions (and k_positions) to evaluate it at"
+        )
     evaluated: Tensor = bias(q_positions, q_positions if k_positions is None else k_positions)
     return evaluated
 

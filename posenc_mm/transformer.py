@@ -12,7 +12,7 @@ from posenc_mm.rotary import RotaryEncoding, Rotation, rotate
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention that takes a rotation and a bias as tensors.
+    """Multi-head self-attention that takes a rotation and biases as tensors.
 
     Args:
         dim: width of the tokens, a multiple of ``heads``.
@@ -43,6 +43,7 @@ class Attention(nn.Module):
         *,
         rotation: Rotation | None = None,
         bias: Tensor | None = None,
+        after: Tensor | None = None,
         causal: bool = False,
         key_mask: Tensor | None = None,
         segments: Tensor | None = None,
@@ -56,7 +57,9 @@ class Attention(nn.Module):
             q, k = rotate(q, rotation), rotate(k, rotation)
         if cache is not None:
             k, v = cache.extend(layer, k, v)
-        seen = attend(q, k, v, bias=bias, causal=causal, key_mask=key_mask, segments=segments)
+        seen = attend(
+            q, k, v, bias=bias, after=after, causal=causal, key_mask=key_mask, segments=segments
+        )
         mixed: Tensor = self.dropout(self.out(rearrange(seen, "b h n d -> b n (h d)")))
         return mixed
 
@@ -104,7 +107,8 @@ class Transformer(nn.Module):
         heads: number of query heads :math:`H`.
         additive: added to the tokens, of width ``dim``.
         rotary: turns queries and keys, for heads of ``dim / heads`` channels.
-        bias: added to the attention logits, for ``heads`` heads.
+        bias: added to the attention logits, or to the weights after the softmax where its class
+            says so, for ``heads`` heads.
         causal: whether a token sees only itself and what came before.
         kv_heads: number of key and value heads (grouped queries); ``heads`` unless given.
         mlp_ratio: hidden width of the perceptrons over ``dim``.
@@ -215,12 +219,15 @@ class Transformer(nn.Module):
         if self.additive is not None:
             x = x + self.additive(positions).to(x.dtype)
         rotation = None if self.rotary is None else self.rotary(positions)
-        bias = None if self.bias is None else self.bias(positions, k_positions)
+        added = {}
+        if self.bias is not None:
+            slot = "after" if self.bias.after_softmax else "bias"
+            added[slot] = self.bias(positions, k_positions)
         for layer, block in enumerate(self.blocks):
             x = block(
                 x,
                 rotation=rotation,
-                bias=bias,
+                **added,
                 causal=self.causal,
                 key_mask=key_mask,
                 segments=segments,

@@ -9,20 +9,32 @@ import torch
 from torch import Tensor, nn
 
 import posenc_mm as pm
+from posenc_mm.timestamps import FIELD_SIZES
 
 HEADS, HEAD_DIM = 3, 8
 DIM = HEADS * HEAD_DIM
+CLOCKS = list(FIELD_SIZES)[3:15]
+FIELDS = ["second", "day_of_week"]
+NEAR = {"offsets": range(DIM), "kernel": "exponential", "alpha": 0.1}
+DAILY = {"step": "10s", "span": "7D", "periods": ["1D"]}
 
 
 @dataclass(frozen=True)
 class Case:
-    """One encoding: how to make it, on how many axes, and whether it learns."""
+    """One encoding: how to make it, on how many axes, and whether it learns.
+
+    Positions of some must be moments, which float32 cannot hold, or whole numbers. ``spread`` is
+    how far apart positions are to be for a difference to be seen.
+    """
 
     name: str
     make: Callable[[], nn.Module]
     axes: int = 1
     learned: bool = False
     any_axes: bool = False
+    moments: bool = False
+    whole: bool = False
+    spread: float = 0.37
 
     def __str__(self) -> str:
         return self.name
@@ -38,6 +50,10 @@ class Case:
         return next(name for base, name in kinds.items() if isinstance(module, base))
 
 
+def minutes_and_days() -> pm.Learned:
+    return pm.Learned(DIM, (60, 7), joint=False)
+
+
 ENCODINGS = [
     Case("sinusoidal", lambda: pm.Sinusoidal(DIM)),
     Case("sinusoidal half endpoint", lambda: pm.Sinusoidal(DIM, layout="half", endpoint=True)),
@@ -50,6 +66,22 @@ ENCODINGS = [
     Case("fourier linear", lambda: pm.Fourier(DIM, bands="linear", scale=4.0)),
     Case("fourier octaves", lambda: pm.Fourier(DIM, axes=3, bands="octaves"), axes=3),
     Case("learned fourier", lambda: pm.LearnedFourier(DIM, axes=2), axes=2, learned=True),
+    Case("tape", lambda: pm.Sinusoidal(DIM, frequencies=[pm.tape(DIM // 2, 40)])),
+    Case("time2vec", lambda: pm.Time2Vec(DIM, scale=10.0), learned=True),
+    Case("calendar", lambda: pm.Calendar(CLOCKS, zone="Europe/London"), moments=True),
+    Case("calendar ramp", lambda: pm.Calendar(CLOCKS * 2, code="ramp"), moments=True),
+    Case("on calendar", lambda: pm.OnCalendar(minutes_and_days(), FIELDS), 1, True, moments=True),
+    Case("seasonal", lambda: pm.Seasonal({"second": 1, "minute": 6, "10.5s": 5}), moments=True),
+    Case(
+        "learned seasonal", lambda: pm.LearnedSeasonal({"9s": 6, "50s": 6}), 1, True, moments=True
+    ),
+    Case(
+        "holidays", lambda: pm.Holidays(dates=["1970-01-01"], **NEAR), 1, moments=True, spread=4e4
+    ),
+    Case("sum", lambda: pm.Sum([pm.Sinusoidal(DIM), pm.Learned(DIM, 64)]), learned=True),
+    Case("concat", lambda: pm.Concat([pm.Sinusoidal(DIM - 2), pm.Horizon(9)])),
+    Case("product", lambda: pm.Product([pm.Sinusoidal(DIM // 2), pm.Horizon(9)])),
+    Case("projected", lambda: pm.Projected(DIM, pm.Sinusoidal(8), bias=True), learned=True),
     Case("rotary", lambda: pm.Rotary(HEAD_DIM)),
     Case("rotary interleaved", lambda: pm.Rotary(HEAD_DIM, layout="interleaved")),
     Case("rotary partial", lambda: pm.Rotary(HEAD_DIM, rotary_dim=4, freq_dim=HEAD_DIM)),
@@ -57,12 +89,19 @@ ENCODINGS = [
     Case("rotary 3-D", lambda: pm.Rotary(HEAD_DIM, axes=3, rotary_dim=6), axes=3),
     Case("mixed rotary", lambda: pm.MixedRotary(HEAD_DIM, HEADS), axes=2, learned=True),
     Case("mixed rotary 1-D", lambda: pm.MixedRotary(HEAD_DIM, HEADS, axes=1), learned=True),
+    Case("time rotary", lambda: pm.TimeRotary(HEAD_DIM, step=1, span=60), moments=True),
+    Case("time rotary daily", lambda: pm.TimeRotary(HEAD_DIM, **DAILY), moments=True),
     Case("alibi", lambda: pm.ALiBi(HEADS), any_axes=True),
+    Case("alibi in steps", lambda: pm.ALiBi(HEADS, step=3.0), any_axes=True),
     Case("alibi 2-D", lambda: pm.ALiBi(HEADS, distance="l2"), 2, any_axes=True),
     Case("alibi some heads", lambda: pm.ALiBi(HEADS, biased_heads=2), any_axes=True),
     Case("learned alibi", lambda: pm.LearnedALiBi(HEADS), learned=True, any_axes=True),
     Case("t5", lambda: pm.T5Bias(HEADS), learned=True),
     Case("t5 causal", lambda: pm.T5Bias(HEADS, bidirectional=False), learned=True),
+    Case("t5 in steps", lambda: pm.T5Bias(HEADS, step=2.0), learned=True),
+    Case("any variate", lambda: pm.AnyVariateBias(HEADS), learned=True, whole=True),
+    Case("erpe", lambda: pm.ERPE(HEADS, 41), learned=True, whole=True),
+    Case("bias sum", lambda: pm.BiasSum([pm.ALiBi(HEADS), pm.T5Bias(HEADS)]), learned=True),
     Case("relative", lambda: pm.RelativeBias(HEADS, 5), learned=True),
     Case("relative 2-D", lambda: pm.RelativeBias(HEADS, (64, 80)), axes=2, learned=True),
 ]

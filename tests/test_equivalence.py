@@ -138,5 +138,5 @@ def test_positions_matter(case: Case, sample: Tensor):
     with torch.no_grad():
         for parameter in getattr(model, case.kind).parameters():
             parameter.normal_()
-    at = 0.37 * at
+    at = (case.spread * at).floor() if case.whole else case.spread * at
     assert not torch.allclose(model(sample, at), model(sample, at.roll(3, 0)), atol=1e-4)

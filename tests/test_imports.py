@@ -20,6 +20,8 @@ ROWS = [
         "tables",
         "layouts",
         "checks",
+        "parts",
+        "leakage",
         "visibility",
     },
     {"additive", "rotary", "bias"},
@@ -29,7 +31,7 @@ ROWS = [
 ]
 ROW = {part: row for row, parts in enumerate(ROWS) for part in parts}
 # What each part may import beside torch, einops and the standard library.
-EXTRAS = {"timm": {"timm"}, "plots": {"matplotlib", "numpy"}}
+EXTRAS = {"timm": {"timm"}, "plots": {"matplotlib", "numpy"}, "timestamps": {"holidays"}}
 
 MAX_LINES, MAX_FUNCTION = 250, 60
 # These would not read better in two files; 300 is the end, but for the list of all formulas.

@@ -1,11 +1,14 @@
 """Sinusoids of geometrically falling frequency, added to the tokens."""
 
+import math
+from collections.abc import Iterable, Sequence
+
 import torch
 from torch import Tensor
 
 from posenc_mm.additive.base import AdditiveEncoding
 from posenc_mm.checks import check_number, check_whole
-from posenc_mm.frequencies import angles, axial, geometric
+from posenc_mm.frequencies import Matrix, angles, axial, geometric
 from posenc_mm.layouts import check_layout
 
 
@@ -26,18 +29,22 @@ class Sinusoidal(AdditiveEncoding):
     Args:
         dim: width :math:`D`, a multiple of ``axes``.
         axes: number of axes :math:`A`.
-        base: :math:`b`, the longest wavelength over :math:`2\pi`.
+        base: :math:`b`, the longest wavelength over :math:`2\pi`; 10,000 unless given.
         layout: ``"interleaved"`` puts sine and cosine of a frequency side by side, axis after axis;
             ``"half"`` puts all sines first, axis after axis, then all cosines.
         endpoint: whether the last frequency of an axis is exactly 1/base (tensor2tensor, fairseq,
             big_vision).
+        frequencies: ``(A, F)`` numbers in radians per unit of position, in place of the ladder that
+            ``base`` and ``endpoint`` describe, where :math:`F` counts the sines; with
+            :func:`posenc_mm.frequencies.tape` this is tAPE.
 
     Shape:
         ``positions (..., N, A) -> (..., N, D)``, in float64 where the positions are, else float32
 
     Raises:
-        ValueError: ``dim`` is no positive multiple of ``axes``, ``base`` is not positive or
-            ``layout`` unknown; at the call, positions do not have :math:`A` axes.
+        ValueError: ``dim`` is no positive multiple of ``axes``, ``base`` is not positive,
+            ``layout`` unknown, or ``frequencies`` of another shape or given with ``base`` or
+            ``endpoint``; at the call, positions do not have :math:`A` axes.
 
     Example:
         >>> from posenc_mm import sequence
@@ -51,9 +58,10 @@ class Sinusoidal(AdditiveEncoding):
         dim: int,
         axes: int = 1,
         *,
-        base: float = 10_000.0,
+        base: float | None = None,
         layout: str = "interleaved",
         endpoint: bool = False,
+        frequencies: Sequence[Sequence[float]] | None = None,
     ) -> None:
         super().__init__()
         check_whole(dim=dim, axes=axes)
@@ -62,11 +70,21 @@ class Sinusoidal(AdditiveEncoding):
                 f"dim must be a positive multiple of axes, got dim={dim} and axes={axes}"
             )
         check_layout(layout)
-        check_number(above=True, base=base)
-        self.dim, self.axes, self.base = dim, axes, float(base)
-        self.layout, self.endpoint = layout, endpoint
+        self.dim, self.axes, self.layout, self.endpoint = dim, axes, layout, endpoint
         block = dim // axes
         pairs = (block + 1) // 2
+        self.base: float | None = None
+        if frequencies is not None:
+            if base is not None or endpoint:
+                raise ValueError(
+                    f"base and endpoint follow from frequencies: leave them out, got base={base} "
+                    f"and endpoint={endpoint}"
+                )
+            self.frequencies = _checked(frequencies, axes, pairs * axes)
+            return
+        base = 10_000.0 if base is None else base
+        check_number(above=True, base=base)
+        self.base = float(base)
         row = (
             geometric(pairs, base, endpoint=True)
             if endpoint
@@ -84,7 +102,21 @@ class Sinusoidal(AdditiveEncoding):
         return torch.cat((sine.flatten(-2), cosine[..., : block // 2].flatten(-2)), dim=-1)
 
     def extra_repr(self) -> str:
-        return (
-            f"dim={self.dim}, axes={self.axes}, base={self.base}, layout={self.layout!r}, "
-            f"endpoint={self.endpoint}"
+        start = f"dim={self.dim}, axes={self.axes}"
+        if self.base is None:
+            return f"{start}, layout={self.layout!r}, frequencies={self.frequencies}"
+        return f"{start}, base={self.base}, layout={self.layout!r}, endpoint={self.endpoint}"
+
+
+def _checked(frequencies: Sequence[Sequence[float]], axes: int, count: int) -> Matrix:
+    matrix = tuple(
+        tuple(float(f) for f in row) if isinstance(row, Iterable) else () for row in frequencies
+    )
+    if [len(row) for row in matrix] != [count] * axes:
+        raise ValueError(
+            f"frequencies must be {axes} rows of {count} numbers, one per sine, got "
+            f"frequencies={frequencies}"
         )
+    if not all(math.isfinite(f) for row in matrix for f in row):
+        raise ValueError(f"frequencies must be finite, got frequencies={matrix}")
+    return matrix

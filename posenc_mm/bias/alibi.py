@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from posenc_mm.bias.base import AttentionBias, differences
+from posenc_mm.bias.base import AttentionBias, checked_step, differences
 from posenc_mm.checks import check_whole
 from posenc_mm.frequencies import Row
 
@@ -43,11 +43,15 @@ def alibi_slopes(heads: int) -> Row:
 class ALiBi(AttentionBias):
     r"""Linear penalty on distance, one slope per head.
 
-    .. math:: b_{hij} = -m_h \lVert p_i - p_j \rVert
+    .. math:: b_{hij} = -m_h \lVert p_i - p_j \rVert / \tau
 
     Nothing is learned and nothing is stored: a model trained on short inputs reads longer ones as
     they come. Symmetric by itself; under a causal rule only the past is left, and the penalty is
     the authors' causal one.
+
+    At moments, ``step`` says in which unit of time the past fades, however irregular the stamps:
+    positions in seconds and ``step=3600.0`` count hours. Differences are taken before anything is
+    divided, and so are exact for int64 and float64.
 
     References:
         Press, Smith, Lewis: Train Short, Test Long: Attention with Linear Biases Enables Input
@@ -59,6 +63,7 @@ class ALiBi(AttentionBias):
         distance: ``"l1"`` sums the axes' distances, ``"l2"`` is the straight line.
         biased_heads: how many heads, the first ones, carry the penalty, with the slopes of that
             count; the others see no position. All unless given.
+        step: :math:`\tau`, the distance that counts as one, in units of position; 1 unless given.
 
     Shape:
         ``q_positions (..., N, A), k_positions (..., M, A) -> (..., H, N, M)``, in float64 where the
@@ -66,7 +71,8 @@ class ALiBi(AttentionBias):
 
     Raises:
         ValueError: ``heads`` is below 1, ``biased_heads`` not between 0 and ``heads``, ``distance``
-            is unknown; at the call, the two positions differ in their number of axes.
+            is unknown, ``step`` not positive; at the call, the two positions differ in their number
+            of axes.
 
     Example:
         >>> from posenc_mm import sequence
@@ -75,7 +81,12 @@ class ALiBi(AttentionBias):
     """
 
     def __init__(
-        self, heads: int, *, distance: str = "l1", biased_heads: int | None = None
+        self,
+        heads: int,
+        *,
+        distance: str = "l1",
+        biased_heads: int | None = None,
+        step: float | None = None,
     ) -> None:
         super().__init__()
         check_whole(heads=heads)
@@ -87,23 +98,29 @@ class ALiBi(AttentionBias):
                 f"biased_heads must be between 0 and heads={heads}, got biased_heads={biased}"
             )
         self.heads, self.distance, self.biased_heads = heads, distance, biased
+        self.step = checked_step(step)
         self.slopes = (alibi_slopes(biased) if biased else ()) + (0.0,) * (heads - biased)
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
-        far = _distances(q_positions, k_positions, self.distance)
+        far = _distances(q_positions, k_positions, self.distance) / self.step
         slopes = torch.tensor(self.slopes, device=far.device, dtype=far.dtype)
         return -slopes[:, None, None] * far.unsqueeze(-3)
 
     def extra_repr(self) -> str:
-        return f"heads={self.heads}, distance={self.distance!r}, biased_heads={self.biased_heads}"
+        return (
+            f"heads={self.heads}, distance={self.distance!r}, biased_heads={self.biased_heads}, "
+            f"step={self.step}"
+        )
 
 
 class LearnedALiBi(AttentionBias):
     r"""ALiBi with slopes that train, from the authors' on.
 
-    .. math:: b_{hij} = -e^{s_h} \lVert p_i - p_j \rVert
+    .. math:: b_{hij} = -e^{s_h} \lVert p_i - p_j \rVert / \tau
 
-    The logarithm keeps a slope from turning into a reward for distance.
+    The logarithm keeps a slope from turning into a reward for distance. At moments this is a
+    learned exponential decay: the softmax multiplies each weight by :math:`e^{-|t_i - t_j| / T_h}`,
+    where the time constant :math:`T_h = \tau e^{-s_h}` of a head trains.
 
     References:
         Press, Smith, Lewis: Train Short, Test Long (2022), https://arxiv.org/abs/2108.12409, whose
@@ -112,14 +129,15 @@ class LearnedALiBi(AttentionBias):
     Args:
         heads: number of attention heads :math:`H`.
         distance: ``"l1"`` sums the axes' distances, ``"l2"`` is the straight line.
+        step: :math:`\tau`, the distance that counts as one, in units of position; 1 unless given.
 
     Shape:
         ``q_positions (..., N, A), k_positions (..., M, A) -> (..., H, N, M)``, in float64 where the
         positions are, else in float32
 
     Raises:
-        ValueError: ``heads`` is below 1 or ``distance`` unknown; at the call, the two positions
-            differ in their number of axes.
+        ValueError: ``heads`` is below 1, ``distance`` unknown, ``step`` not positive; at the call,
+            the two positions differ in their number of axes.
 
     Example:
         >>> from posenc_mm import sequence
@@ -127,11 +145,11 @@ class LearnedALiBi(AttentionBias):
         torch.Size([2, 1, 4])
     """
 
-    def __init__(self, heads: int, *, distance: str = "l1") -> None:
+    def __init__(self, heads: int, *, distance: str = "l1", step: float | None = None) -> None:
         super().__init__()
         check_whole(heads=heads)
         _check_distance(distance)
-        self.heads, self.distance = heads, distance
+        self.heads, self.distance, self.step = heads, distance, checked_step(step)
         self.log_slopes = nn.Parameter(torch.empty(heads))
         self.reset_parameters()
 
@@ -141,12 +159,12 @@ class LearnedALiBi(AttentionBias):
             self.log_slopes.copy_(torch.tensor(alibi_slopes(self.heads), device="cpu").log())
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
-        far = _distances(q_positions, k_positions, self.distance)
+        far = _distances(q_positions, k_positions, self.distance) / self.step
         slopes = self.log_slopes.to(far.dtype).exp()
         return -slopes[:, None, None] * far.unsqueeze(-3)
 
     def extra_repr(self) -> str:
-        return f"heads={self.heads}, distance={self.distance!r}"
+        return f"heads={self.heads}, distance={self.distance!r}, step={self.step}"
 
 
 def _check_distance(distance: str) -> None:

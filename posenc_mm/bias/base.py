@@ -1,10 +1,12 @@
 """What every encoding that is added to the attention logits has in common."""
 
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 
+from posenc_mm.checks import check_number
 from posenc_mm.frequencies import check_positions
 
 
@@ -13,12 +15,15 @@ class AttentionBias(nn.Module, ABC):
 
     Attributes:
         heads: number of heads :math:`H`.
+        after_softmax: whether the class's numbers are added to the softmax's weights, not to the
+            logits.
 
     Shape:
         ``q_positions (..., N, A), k_positions (..., M, A) -> (..., H, N, M)``
     """
 
     heads: int
+    after_softmax: ClassVar[bool] = False
 
     @abstractmethod
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
@@ -35,6 +40,8 @@ class AttentionBias(nn.Module, ABC):
 
 def differences(q_positions: Tensor, k_positions: Tensor, axes: int | None = None) -> Tensor:
     """Subtract every key's position from every query's, exactly as they come.
+
+    Integers must lie within 64 bits of each other: 292 years in nanoseconds.
 
     Args:
         q_positions: ``(..., N, A)``
@@ -54,6 +61,23 @@ def differences(q_positions: Tensor, k_positions: Tensor, axes: int | None = Non
     if q.dtype != k.dtype:
         q, k = q.double(), k.double()
     return q.unsqueeze(-2) - k.unsqueeze(-3)
+
+
+def checked_step(step: float | None) -> float:
+    """Refuse a distance that cannot count as one.
+
+    Args:
+        step: a distance in units of position; 1 unless given.
+
+    Returns:
+        The distance.
+
+    Raises:
+        ValueError: it is not positive and finite.
+    """
+    step = 1.0 if step is None else step
+    check_number(above=True, step=step)
+    return float(step)
 
 
 def _wide(positions: Tensor) -> Tensor:

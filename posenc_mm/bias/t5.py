@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from posenc_mm.bias.base import AttentionBias, differences
+from posenc_mm.bias.base import AttentionBias, checked_step, differences
 from posenc_mm.checks import check_inside, check_whole
 
 
@@ -46,10 +46,15 @@ def t5_buckets(
 class T5Bias(AttentionBias):
     r"""One learned number per head and bucket of distance.
 
-    .. math:: b_{hij} = w[\mathrm{bucket}(p_j - p_i), h]
+    .. math:: b_{hij} = w[\mathrm{bucket}((p_j - p_i) / \tau), h]
 
     T5 does not divide its logits by :math:`\sqrt{D}`: to run its weights, pass ``scale=1.0`` to
     :func:`posenc_mm.attend`. One instance serves all layers, as in T5.
+
+    At moments, ``step`` makes buckets of durations: positions in seconds and ``step=60.0`` tell
+    minutes apart when near, and scales when far; what is less than a step apart shares a bucket.
+    Whole ticks are divided exactly. Seconds of today in float64 are a quarter of a microsecond
+    wide: three steps of 0.1 between two of them may count as two, between ticks never.
 
     References:
         Raffel et al.: Exploring the Limits of Transfer Learning with a Unified Text-to-Text
@@ -61,6 +66,7 @@ class T5Bias(AttentionBias):
         max_distance: from here on all distances share the last bucket.
         bidirectional: whether keys to the right have buckets of their own (T5's encoder); else
             (decoder) they count as distance 0.
+        step: :math:`\tau`, the distance that counts as one, in units of position; 1 unless given.
 
     Shape:
         ``q_positions (..., N, 1), k_positions (..., M, 1) -> (..., H, N, M)``, in the dtype of
@@ -68,7 +74,7 @@ class T5Bias(AttentionBias):
 
     Raises:
         ValueError: ``heads`` is below 1, too few ``buckets``, ``max_distance`` within the exact
-            ones; at the call, positions do not have one axis.
+            ones, ``step`` not positive; at the call, positions do not have one axis.
 
     Example:
         >>> from posenc_mm import sequence
@@ -83,12 +89,14 @@ class T5Bias(AttentionBias):
         buckets: int = 32,
         max_distance: int = 128,
         bidirectional: bool = True,
+        step: float | None = None,
     ) -> None:
         super().__init__()
         check_whole(heads=heads)
         self.side = _side(buckets, max_distance, bidirectional)
         self.heads, self.buckets = heads, int(buckets)
         self.max_distance, self.bidirectional = int(max_distance), bidirectional
+        self.step = checked_step(step)
         self.steps = _bucket_of_distance(self.side, self.max_distance)
         self.weight = nn.Parameter(torch.empty(buckets, heads))
         self.reset_parameters()
@@ -99,14 +107,21 @@ class T5Bias(AttentionBias):
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         relative = -differences(q_positions, k_positions, axes=1).squeeze(-1)
+        relative = _in_steps(relative, self.step)
         bucket = _sorted_into(relative, self.steps, self.side, self.bidirectional)
         return self.weight[bucket].movedim(-1, -3)
 
     def extra_repr(self) -> str:
         return (
             f"heads={self.heads}, buckets={self.buckets}, max_distance={self.max_distance}, "
-            f"bidirectional={self.bidirectional}"
+            f"bidirectional={self.bidirectional}, step={self.step}"
         )
+
+
+def _in_steps(relative: Tensor, step: float) -> Tensor:
+    if relative.is_floating_point() or not step.is_integer():
+        return relative if step == 1 else relative.double() / step
+    return torch.div(relative, int(step), rounding_mode="trunc")
 
 
 def _sorted_into(

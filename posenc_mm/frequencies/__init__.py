@@ -6,7 +6,7 @@ move or re-initialise; :func:`angles` puts them on the positions' device each ti
 """
 
 from posenc_mm.frequencies.matrices import Matrix, axial, gaussian, mixed
-from posenc_mm.frequencies.rows import Row, geometric, harmonics, linear, octaves
+from posenc_mm.frequencies.rows import Row, geometric, harmonics, linear, octaves, tape, timescales
 from posenc_mm.frequencies.turning import angles, check_positions
 
 __all__ = [
@@ -21,4 +21,6 @@ __all__ = [
     "linear",
     "mixed",
     "octaves",
+    "tape",
+    "timescales",
 ]

@@ -126,3 +126,66 @@ def octaves(count: int) -> Row:
     """
     check_whole(0, count=count)
     return tuple(2.0**k * math.pi for k in range(count))
+
+
+def timescales(count: int, step: float, span: float) -> Row:
+    r"""Fall from one radian per step to one radian per span by a constant ratio.
+
+    .. math:: f_i = \frac{1}{s} \left( \frac{s}{S} \right)^{i/(F-1)}
+
+    The same ladder in physical units: the fastest pair tells neighbouring samples apart, the
+    slowest does not repeat within :math:`2 \pi` spans, whatever the sampling rate.
+
+    References:
+        Vaswani et al.: Tensor2Tensor for Neural Machine Translation (2018),
+        https://arxiv.org/abs/1803.07416
+
+    Args:
+        count: number of frequencies :math:`F`.
+        step: :math:`s`, the shortest timescale, in units of position.
+        span: :math:`S`, the longest, likewise; both ends are included.
+
+    Returns:
+        ``(F,)``
+
+    Raises:
+        ValueError: ``count`` is negative, ``step`` not positive, or ``span`` not above it.
+
+    Example:
+        >>> [round(f, 6) for f in timescales(3, step=1.0, span=100.0)]
+        [1.0, 0.1, 0.01]
+    """
+    check_number(above=True, step=step)
+    check_number(step, above=True, span=span)
+    return tuple(f / step for f in geometric(count, span / step, endpoint=True))
+
+
+def tape(count: int, length: int) -> Row:
+    r"""Stretch Vaswani's ladder to the length of the series: time absolute position encoding.
+
+    .. math:: f_i = 10000^{-2i/d} \, d / L, \quad d = 2F
+
+    Faster on series shorter than the embedding is wide, slower on longer ones, so that products of
+    codes fall with distance over the whole series. The length is that of the series encoded, not
+    the longest there may be.
+
+    References:
+        Foumani, Tan, Webb, Salehi: Improving Position Encoding of Transformers for Multivariate
+        Time Series Classification (2023), https://arxiv.org/abs/2305.16642
+
+    Args:
+        count: number of frequencies :math:`F`, half the width :math:`d`.
+        length: :math:`L`, in positions.
+
+    Returns:
+        ``(F,)``, for ``Sinusoidal(dim, frequencies=[tape(dim // 2, length)])``
+
+    Raises:
+        ValueError: ``count`` is negative, or ``length`` below 1.
+
+    Example:
+        >>> tape(2, length=8)
+        (0.5, 0.005)
+    """
+    check_whole(length=length)
+    return tuple(f * 2 * count / length for f in geometric(count))

@@ -7,6 +7,7 @@ positions.
 """
 
 from posenc_mm.positions.grids import centred_grid, grid, normalised_grid, rescale
+from posenc_mm.positions.patches import patches
 from posenc_mm.positions.sequences import from_mask, keep, packed, segments, sequence
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "keep",
     "normalised_grid",
     "packed",
+    "patches",
     "rescale",
     "segments",
     "sequence",

@@ -3,5 +3,6 @@
 from posenc_mm.rotary.axial import Rotary
 from posenc_mm.rotary.base import RotaryEncoding, Rotation, rotate
 from posenc_mm.rotary.mixed import MixedRotary
+from posenc_mm.rotary.time import TimeRotary
 
-__all__ = ["MixedRotary", "Rotary", "RotaryEncoding", "Rotation", "rotate"]
+__all__ = ["MixedRotary", "Rotary", "RotaryEncoding", "Rotation", "TimeRotary", "rotate"]

@@ -10,6 +10,8 @@ offsets up in.
 from posenc_mm.timestamps.axis import TimeAxis
 from posenc_mm.timestamps.civil import FIELD_SIZES, PERIODS, fields, phases
 from posenc_mm.timestamps.frequency import Frequency, features_of, frequency_of
+from posenc_mm.timestamps.holidays import holiday_dates
+from posenc_mm.timestamps.horizon import PastAndFuture, past_and_future
 from posenc_mm.timestamps.inference import Gap
 from posenc_mm.timestamps.units import duration
 from posenc_mm.timestamps.zones import UTC, Zone, zone_of
@@ -20,12 +22,15 @@ __all__ = [
     "UTC",
     "Frequency",
     "Gap",
+    "PastAndFuture",
     "TimeAxis",
     "Zone",
     "duration",
     "features_of",
     "fields",
     "frequency_of",
+    "holiday_dates",
+    "past_and_future",
     "phases",
     "zone_of",
 ]

@@ -1,6 +1,7 @@
 """What the calendar and the clock on the wall say at each moment, in integers, on any device."""
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import NamedTuple
 
 import torch
@@ -20,17 +21,20 @@ FIELD_SIZES = {
     "hour": 24,
     "time_of_day": 86_400,
     "day_of_week": 7,
+    "weekend": 2,
     "day": 31,
     "day_of_year": 366,
     "week": 53,
+    "sunday_week": 54,
     "month": 12,
     "quarter": 4,
 }
+_DAY = 86_400
+# Periods of the clock on the wall, each a whole number of the one before.
+CLOCK = {"second": 1, "minute": 60, "hour": 3600, "day": _DAY}
 PERIODS = ("second", "minute", "hour", "day", "week", "month", "quarter", "year")
 
-_DAY = 86_400
 _PARTS_OF_SECOND = {"millisecond": 10**3, "microsecond": 10**6, "nanosecond": 10**9}
-_SECONDS = {"second": 1, "minute": 60, "hour": 3600, "day": _DAY}
 _WITHOUT_FLOAT64 = ("mps",)
 
 # Applies a function of the day as at_each does: to each, or by way of a table.
@@ -61,7 +65,9 @@ def fields(moments: Tensor, names: Sequence[str], *, unit: str = "s", zone: Zone
         moments: ``(...)`` since 1970-01-01T00:00 UTC: int64 ticks, or float64, which is rounded to
             whole microseconds.
         names: of the fields, such as ``"hour"``. ``"week"`` is the ISO week, which may be one of
-            the year before or after; ``"time_of_day"`` counts seconds since midnight.
+            the year before or after; ``"sunday_week"`` counts the Sundays of the year so far (C's
+            ``%U``), ``"time_of_day"`` seconds since midnight; ``"weekend"`` is 1 on Saturday and
+            Sunday.
         unit: what the moments count, one of s, ms, us, ns.
         zone: whose clocks, as tabulated by :func:`~posenc_mm.timestamps.zone_of`.
 
@@ -142,17 +148,17 @@ def field_of(wall: Wall, name: str, per_day: PerDay = at_each) -> Tensor:
         return rest * max(parts // wall.per_second, 1) // max(wall.per_second // parts, 1) % 1000
     if name == "time_of_day":
         return wall.ticks // wall.per_second
-    if name not in _SECONDS or name == "day":
+    if name not in CLOCK or name == "day":
         raise ValueError(f"field must be year or one of {', '.join(FIELD_SIZES)}, got {name!r}")
-    return wall.ticks // (_SECONDS[name] * wall.per_second) % FIELD_SIZES[name]
+    return wall.ticks // (CLOCK[name] * wall.per_second) % FIELD_SIZES[name]
 
 
 def phase_of(wall: Wall, period: str, per_day: PerDay = at_each) -> Tensor:
     """Tell the phase of one period of the calendar, as :func:`phases` does."""
-    real, day = _real(wall.days.device), _DAY * wall.per_second
+    real, day = real_of(wall.days.device), _DAY * wall.per_second
     length: Tensor | int
-    if period in _SECONDS:
-        length = _SECONDS[period] * wall.per_second
+    if period in CLOCK:
+        length = CLOCK[period] * wall.per_second
         if real == torch.float64:  # a day of ticks is exact there, and faster to divide
             turns = wall.ticks.to(real) / length
             return turns if period == "day" else turns - turns.floor()
@@ -167,12 +173,7 @@ def phase_of(wall: Wall, period: str, per_day: PerDay = at_each) -> Tensor:
 
 def cycle(ticks: Tensor, unit: str, period: str | float) -> Tensor:
     """Tell the phase of a physical period since 1970-01-01T00:00 UTC, as :func:`phases` does."""
-    real = _real(ticks.device)
-    try:
-        length, per_second = duration(period), TICKS_PER_SECOND[unit]
-    except ValueError as error:
-        names = ", ".join(PERIODS)
-        raise ValueError(f"period must be one of {names}, or a duration: {error}") from None
+    real, length, per_second = real_of(ticks.device), physical(period), TICKS_PER_SECOND[unit]
     steps = length * per_second
     if steps.denominator == 1:
         return _below_one((ticks % int(steps)).to(real) / int(steps))
@@ -181,6 +182,20 @@ def cycle(ticks: Tensor, unit: str, period: str | float) -> Tensor:
     passed = torch.remainder(whole.double(), float(length))
     turns = (passed + (ticks - whole * per_second).double() / per_second) / float(length)
     return turns - turns.floor()
+
+
+def physical(period: str | float) -> Fraction:
+    """Read a period that is none of the calendar's, in seconds."""
+    try:
+        return duration(period)
+    except ValueError as error:
+        names = ", ".join(PERIODS)
+        raise ValueError(f"period must be one of {names}, or a duration: {error}") from None
+
+
+def real_of(device: torch.device) -> torch.dtype:
+    """The most exact floats that a device has."""
+    return torch.float32 if device.type in _WITHOUT_FLOAT64 else torch.float64
 
 
 def check_names(what: str, names: Sequence[str | float]) -> None:
@@ -192,7 +207,3 @@ def check_names(what: str, names: Sequence[str | float]) -> None:
 def _below_one(turns: Tensor) -> Tensor:
     # A nanosecond before the end of a year rounds to the end, which is the next year's 0.
     return turns.clamp(max=1 - torch.finfo(turns.dtype).eps / 2)
-
-
-def _real(device: torch.device) -> torch.dtype:
-    return torch.float32 if device.type in _WITHOUT_FLOAT64 else torch.float64

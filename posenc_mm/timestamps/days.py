@@ -90,6 +90,23 @@ def iso_week(days: Tensor) -> Tensor:
     return since_first(days - weekday(days) + 3, 12) // 7
 
 
+def iso_weeks(days: Tensor) -> Tensor:
+    """How many ISO weeks the year has that this week's Thursday is in: 52 or 53 Thursdays."""
+    thursday = days - weekday(days) + 3
+    passed = since_first(thursday, 12)
+    return passed // 7 + (length(thursday, 12) - 1 - passed) // 7 + 1
+
+
+def sunday_week(days: Tensor) -> Tensor:
+    """Sundays since the year began, this day included: C's ``%U``."""
+    return (since_first(days, 12) + 7 - weekday(days + 1)) // 7
+
+
+def sunday_weeks(days: Tensor) -> Tensor:
+    """How many values :func:`sunday_week` takes in the year, 0 included."""
+    return sunday_week(days - since_first(days, 12) + length(days, 12) - 1) + 1
+
+
 _SPANS = {"month": 1, "quarter": 3, "year": 12}
 
 PASSED_DAYS: dict[str, OfDay] = {
@@ -101,10 +118,19 @@ LENGTH_IN_DAYS: dict[str, OfDay] = {
 }
 DAY_FIELDS: dict[str, OfDay] = {
     "day_of_week": weekday,
+    "weekend": lambda days: weekday(days) // 5,
     "day": PASSED_DAYS["month"],
     "day_of_year": PASSED_DAYS["year"],
     "week": iso_week,
+    "sunday_week": sunday_week,
     "month": lambda days: date(days)[0] % 12,
     "quarter": lambda days: date(days)[0] % 12 // 3,
     "year": lambda days: date(days)[0] // 12,
+}
+# How many values a field takes in this month or year, where that is not always the same.
+VALUES_OF: dict[str, OfDay] = {
+    "day": LENGTH_IN_DAYS["month"],
+    "day_of_year": LENGTH_IN_DAYS["year"],
+    "week": iso_weeks,
+    "sunday_week": sunday_weeks,
 }

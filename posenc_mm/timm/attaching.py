@@ -59,7 +59,7 @@ def attach(
             DINOv3, Perception Encoder, rope ViTs, ...); changed in place.
         additive: added to the patch tokens where the model adds its own embedding.
         rotary: turns queries and keys in every block, after their norms.
-        bias: added to the attention logits of every block.
+        bias: added to the attention logits of every block; not one that acts after the softmax.
         positions: makes positions ``(N, A)`` from a height and a width in patches and a device. By
             default :func:`posenc_mm.grid`, for an encoding with ``sizes`` rescaled to them.
         keep_native: leave the model's own encodings in force beside these.
@@ -92,6 +92,11 @@ def attach(
             raise ValueError(f"{slot} must be of class {_KINDS[slot].__name__}, got {encoding!r}")
         if slot != "additive":
             _check_blocks(model, slot)
+    if bias is not None and bias.after_softmax:
+        raise ValueError(
+            f"bias must act on the logits, where timm's attention takes one: {type(bias).__name__} "
+            f"acts after the softmax, as posenc_mm.attend and Transformer apply it"
+        )
     slots = Slots(encodings, positions, keep_native)
     slots.to(next(model.parameters()).device).train(model.training)
     _check_fit(model, slots)

@@ -1,0 +1,77 @@
+"""Several biases as one, each at the axes of the positions that it reads."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+from posenc_mm.bias.base import AttentionBias
+from posenc_mm.parts import check_parts, describe, read, reset
+
+
+class BiasSum(AttentionBias):
+    r"""Adds biases.
+
+    .. math:: b_{hij} = \sum_k b^{(k)}_{hij}(p_{i S_k}, p_{j S_k})
+
+    Of positions (moment, variate), for instance, one part reads how far apart two tokens are in
+    time and another whether they are of one series.
+
+    References:
+        Woo, Liu, Kumar, Xiong, Savarese, Sahoo: Unified Training of Universal Time Series
+        Forecasting Transformers (2024), https://arxiv.org/abs/2402.02592, whose logits are such a
+        sum over time and variates.
+
+    Args:
+        biases: the parts :math:`b^{(k)}`, for one number of heads :math:`H`.
+        axes: the axes :math:`S_k` of the positions that each part reads, in its order, a list of
+            axis numbers per part; all axes unless given.
+
+    Shape:
+        ``q_positions (..., N, A), k_positions (..., M, A) -> (..., H, N, M)``, in the widest dtype
+        of the parts
+
+    Raises:
+        ValueError: there is no part, one is no bias or acts after the softmax, their heads differ,
+            or ``axes`` are not as said; at the call, positions lack an axis, or a part refuses
+            them.
+
+    Example:
+        >>> import torch
+        >>> from posenc_mm.bias import ALiBi, AnyVariateBias
+        >>> both = BiasSum([ALiBi(2, step=60.0), AnyVariateBias(2)], axes=[[0], [1]])
+        >>> both(torch.tensor([[0, 0], [60, 1]]), torch.tensor([[0, 0]])).shape
+        torch.Size([2, 2, 1])
+    """
+
+    def __init__(
+        self, biases: Sequence[AttentionBias], axes: Sequence[Sequence[int]] | None = None
+    ) -> None:
+        super().__init__()
+        parts, self.axes = check_parts("biases", biases, AttentionBias, axes)
+        self.biases = nn.ModuleList(parts)
+        late = [type(bias).__name__ for bias in biases if bias.after_softmax]
+        if late:
+            raise ValueError(
+                f"biases must act on the logits to be added there, but {', '.join(late)} acts "
+                f"after the softmax: give it to attend as after, beside the others as bias"
+            )
+        heads = [bias.heads for bias in biases]
+        if len(set(heads)) > 1:
+            raise ValueError(f"biases must be for one number of heads, got heads {heads}")
+        self.heads = heads[0]
+
+    def reset_parameters(self) -> None:
+        """Start all parts anew."""
+        reset(self.biases)
+
+    def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
+        count = len(self.biases)
+        sides = zip(
+            read(q_positions, self.axes, count), read(k_positions, self.axes, count), strict=True
+        )
+        parts = [bias(q, k) for bias, (q, k) in zip(self.biases, sides, strict=True)]
+        total: Tensor = sum(parts[1:], parts[0])
+        return total
+
+    def extra_repr(self) -> str:
+        return describe("biases", self.biases, self.axes)
