@@ -1,0 +1,1 @@
+"""Forecasting with patch transformers, linear models and any encoding: an application."""
