@@ -45,7 +45,7 @@ def leak(function: Callable[[Tensor], Tensor], inputs: Tensor, first: int) -> fl
     if all(torch.equal(other, future) for other in others):
         raise ValueError(f"inputs must change over time to show a leak, got {inputs}")
     with torch.no_grad():
-        before = _past_of(function(inputs), inputs, first)
+        before = _past_of(function(inputs.clone()), inputs, first)
         changes = [
             _change(before, _past_of(function(torch.cat((past, other), dim=-2)), inputs, first))
             for other in others

@@ -107,16 +107,15 @@ def field(instant: Fraction, name: str, zone: str = "UTC") -> int:
     }[name]
 
 
-def actual_levels(instant: Fraction, name: str, zone: str = "UTC") -> int:
-    """How many values a field takes in this month, year or ISO year (%U: from 0, unused or not)."""
+def actual_values(instant: Fraction, name: str, zone: str = "UTC") -> range:
+    """What a field takes in this month, year or ISO year (28 December is in its last week)."""
     clock, _ = wall(instant, zone)
-    return {
-        "day": calendar.monthrange(clock.year, clock.month)[1],
-        "day_of_year": 366 if calendar.isleap(clock.year) else 365,
-        # 28 December is always in the last one
-        "week": date(clock.isocalendar().year, 12, 28).isocalendar().week,
-        "sunday_week": int(date(clock.year, 12, 31).strftime("%U")) + 1,
-    }.get(name, LEVELS[name])
+    if name == "sunday_week":
+        first, last = (date(clock.year, *day).strftime("%U") for day in ((1, 1), (12, 31)))
+        return range(int(first), int(last) + 1)
+    week = date(clock.isocalendar().year, 12, 28).isocalendar().week
+    month, year = calendar.monthrange(clock.year, clock.month)[1], 365 + calendar.isleap(clock.year)
+    return range({"day": month, "day_of_year": year, "week": week}.get(name, LEVELS[name]))
 
 
 # ---------------------------------------------------------------- additive
@@ -133,17 +132,17 @@ def coded(moments: Times, names: Names, code: str, zone: str) -> Tensor:
     for at in moments:
         row: list[float] = []
         for name in names:
-            v, size = field(at, name, zone), LEVELS[name]
+            v, taken = field(at, name, zone), actual_values(at, name, zone)
             if code == "cyclic":
-                row += waves([v / actual_levels(at, name, zone)])
+                row += waves([taken.index(v) / len(taken)])
             elif code == "ramp":
-                row.append(v / (size - 1) - 0.5)
+                row.append(v / (LEVELS[name] - 1) - 0.5)
             elif code == "timesfm1":
                 first, divisor = TIMESFM[name]
                 v = field(at, "sunday_week", zone) if name == "week" else v
                 row.append((v + first) / divisor - 0.5)
             else:
-                row += [float(v == level) for level in range(size)]
+                row += [float(v == level) for level in range(LEVELS[name])]
         result.append(row)
     return tensor(result)
 

@@ -287,7 +287,7 @@ def test_time_and_variates_of_one_model_decode_as_in_one_pass():
         (lambda: AnyVariateBias(2)(pm.grid(2, 2), pm.grid(2, 2)), "1 axes"),
         (lambda: BiasSum([]), "at least one AttentionBias"),
         (lambda: BiasSum([pm.Sinusoidal(4)]), "AttentionBias"),
-        (lambda: BiasSum([pm.ALiBi(2), pm.ALiBi(3)]), r"heads \[2, 3\]"),
+        (lambda: BiasSum(map(pm.ALiBi, (2, 3))), r"heads \[2, 3\]"),
         (lambda: BiasSum([pm.ALiBi(2), ERPE(2, 5)]), "ERPE acts after the softmax"),
         (lambda: BiasSum([pm.ALiBi(2)], axes=[[0], [1]]), "axes must be a list"),
         (lambda: BiasSum([pm.ALiBi(2)], axes=[[-1]]), "axes=-1"),

@@ -92,26 +92,40 @@ def test_years_have_the_weeks_that_the_standard_library_counts():
     years = {year: datetime(year, 12, 31) for year in range(1590, 2010)}
     assert sunday_week(days).tolist() == [int(day.strftime("%U")) for day in dates]
     assert (since_first(days, 12) + 1).tolist() == [day.timetuple().tm_yday for day in dates]
-    last = {year: int(day.strftime("%U")) + 1 for year, day in years.items()}
-    assert VALUES_OF["sunday_week"](days).tolist() == [last[day.year] for day in dates]
+    counts = {year: len(sundays(day)) for year, day in years.items()}
+    assert VALUES_OF["sunday_week"](days).tolist() == [counts[day.year] for day in dates]
     weeks = {year: day.replace(day=28).isocalendar()[1] for year, day in years.items()}
     assert VALUES_OF["week"](days).tolist() == [weeks[day.isocalendar()[0]] for day in dates]
 
 
+def sundays(clock):
+    """What %U shows in a year."""
+    ends = clock.replace(month=1, day=1), clock.replace(month=12, day=31)
+    return range(int(ends[0].strftime("%U")), int(ends[1].strftime("%U")) + 1)
+
+
+@pytest.mark.parametrize(("year", "count"), [(2023, 53), (2024, 53), (2028, 54)])
+def test_weeks_from_sunday_are_all_equally_far_apart(year, count):
+    """Years that begin on a Sunday have no week 0."""
+    codes = Calendar(["sunday_week"])(days_from(year, 366 + calendar.isleap(year)).double())
+    steps = codes.diff(dim=0).norm(dim=-1)
+    wanted = torch.full((count,), 2 * math.sin(math.pi / count)).double()
+    torch.testing.assert_close(steps[steps > 1e-6], wanted)
+
+
 def by_hand(clock):
-    """Each field from 0, and how many values it takes in the year or month at hand."""
+    """Each field from 0, and the values it takes in the year or month at hand."""
     year, week, weekday = clock.isocalendar()
     weeks = datetime(year, 12, 28).isocalendar()[1]
-    sundays = int(clock.replace(month=12, day=31).strftime("%U")) + 1
     return {
-        "hour": (clock.hour, 24),
-        "time_of_day": ((clock - clock.replace(hour=0, minute=0, second=0)).seconds, 86_400),
-        "day_of_week": (weekday - 1, 7),
-        "weekend": (int(weekday > 5), 2),
-        "day": (clock.day - 1, calendar.monthrange(clock.year, clock.month)[1]),
-        "day_of_year": (clock.timetuple().tm_yday - 1, 365 + calendar.isleap(clock.year)),
-        "week": (week - 1, weeks),
-        "sunday_week": (int(clock.strftime("%U")), sundays),
+        "hour": (clock.hour, range(24)),
+        "time_of_day": ((clock - clock.replace(hour=0, minute=0, second=0)).seconds, range(86_400)),
+        "day_of_week": (weekday - 1, range(7)),
+        "weekend": (int(weekday > 5), range(2)),
+        "day": (clock.day - 1, range(calendar.monthrange(clock.year, clock.month)[1])),
+        "day_of_year": (clock.timetuple().tm_yday - 1, range(365 + calendar.isleap(clock.year))),
+        "week": (week - 1, range(weeks)),
+        "sunday_week": (int(clock.strftime("%U")), sundays(clock)),
     }
 
 
@@ -131,7 +145,7 @@ def test_codes_follow_the_clocks_of_the_standard_library(name):
             moment = EPOCH + timedelta(microseconds=tick)
             clock = moment.astimezone(zoneinfo.ZoneInfo(name)).replace(tzinfo=None, microsecond=0)
             read = list(by_hand(clock).values())
-            turns = [2 * math.pi * Fraction(v, n) for v, n in read]
+            turns = [2 * math.pi * Fraction(own.index(v), len(own)) for v, own in read]
             circle = [f(turn) for turn in turns for f in (math.sin, math.cos)]
             assert got["cyclic"][row].tolist() == pytest.approx(circle, abs=1e-7)
             sizes = [FIELD_SIZES[field] for field in names]

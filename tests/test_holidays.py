@@ -142,6 +142,7 @@ def test_moments_outside_the_years_are_refused():
         ({"dates": DATES, "offsets": ()}, "offsets must be"),
         ({"dates": DATES, "offsets": (0.5,)}, "offsets must be"),
         ({"dates": DATES, "offsets": (200,)}, "offsets must be"),
+        ({"dates": DATES, "offsets": (True,)}, "offsets must be"),
         ({"dates": DATES, "offsets": 1}, "offsets must be"),
         ({"dates": DATES, "zone": "Mars/Olympus"}, "Mars"),
         ({"dates": DATES, "unit": "D"}, "unit must be"),

@@ -98,6 +98,14 @@ def test_what_is_known_and_what_is_told():
     assert past_and_future(days("2024-01-01", 5, "UTC"), 0).is_future.tolist() == [False] * 5
 
 
+def test_a_loader_stacks_several_series():
+    series = [past_and_future(days("2024-01-01", n, "UTC"), 8 - n) for n in (5, 6)]
+    both = torch.utils.data.default_collate(series)
+    for name in ("moments", "rows", "is_future"):
+        wanted = torch.stack([getattr(one, name) for one in series])
+        assert torch.equal(getattr(both, name), wanted)
+
+
 @given(horizons=st.lists(st.integers(0, 60), min_size=2, max_size=4))
 @settings(max_examples=25)
 def test_the_past_is_the_same_for_any_horizon(horizons):
@@ -202,6 +210,7 @@ KEEPING = {
     "running sum": lambda x: x.cumsum(-2),
     "row by row": lambda x: x.sin(),
     "running largest": lambda x: x.cummax(-2).values,
+    "in place": lambda x: x.mul_(2),
     "constant": lambda x: torch.zeros_like(x),
     "warming up": lambda x: torch.where(torch.arange(9)[:, None] < 2, math.nan, x.cumsum(-2)),
 }

@@ -274,3 +274,9 @@ def test_impossible_arguments_are_refused(arguments, message):
 def test_what_cannot_be_moments_is_refused(positions, message):
     with pytest.raises(ValueError, match=message):
         TimeRotary(8, step="1h", span="1D")(positions)
+
+
+def test_nanoseconds_of_today_may_be_floats():
+    at = torch.tensor([[1_704_067_200 * 10**9]])
+    encoding = TimeRotary(8, step="1h", span="1D", unit="ns")
+    torch.testing.assert_close(encoding(at.double()).cos.float(), encoding(at).cos)

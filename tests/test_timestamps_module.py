@@ -1,15 +1,19 @@
 """Clocks and calendars within a module: compiled, exported, in low precision, on any machine."""
 
+import math
 import os
 import time
 from datetime import tzinfo
+from fractions import Fraction
 
+import numpy as np
 import pytest
 import torch
 
-from posenc_mm.timestamps import FIELD_SIZES, PERIODS, UTC, civil, fields, phases, zone_of
+from posenc_mm.timestamps import FIELD_SIZES, PERIODS, UTC, civil, duration, fields, phases, zone_of
 
 LONDON = zone_of("Europe/London")
+NOW, NAT = torch.tensor([1_704_067_200]), torch.tensor([-(2**63)])
 
 
 @pytest.mark.skipif(not hasattr(time, "tzset"), reason="the machine's zone cannot be changed")
@@ -45,6 +49,10 @@ def test_unknown_zones_are_refused(tz):
     [
         (lambda: fields(torch.tensor([1.5]), ["hour"]), "moments must be .* torch.float32"),
         (lambda: fields(torch.tensor([True]), ["hour"]), "moments must be .* torch.bool"),
+        (lambda: fields(NOW * 1000, ["hour"]), "moments must lie .*1704067200000.* in unit='s'"),
+        (lambda: fields(NAT, ["hour"], unit="ns"), "moments must lie .* in unit='ns'"),
+        (lambda: phases(NOW.double() / 0, ["day"]), "moments must lie .*inf.*are they numbers"),
+        (lambda: phases(NOW.double() * math.nan, ["day"]), "moments must lie .*nan"),
         (lambda: fields(torch.tensor([1]), ["hours"]), "field must be .*'hours'"),
         (lambda: fields(torch.tensor([1]), "hour"), "fields must be a list"),
         (lambda: phases(torch.tensor([1]), ["fortnight"]), "period must be one of .*'fortnight'"),
@@ -89,6 +97,20 @@ def test_clocks_within_a_module_compile_whole_and_export(zone):
     program = torch.export.export(module, (TICKS,), dynamic_shapes=shapes)
     assert torch.equal(program.module()(TICKS[:, :9])[0], module(TICKS[:, :9])[0])
     assert not any("complex" in str(node.meta.get("val")) for node in program.graph.nodes)
+
+
+def test_what_is_no_moment_is_refused_as_a_compiled_clock_runs():
+    compiled = torch.compile(Clock(UTC), backend="aot_eager", fullgraph=True)
+    for wrong in (NAT, NOW * 10**9, NOW.double() * math.nan):
+        with pytest.raises(RuntimeError, match="moments"):
+            compiled(wrong)
+
+
+def test_numbers_of_numpy_are_durations():
+    """Powers of them wrap, or are refused."""
+    for number in (np.int64(86_400), np.float32(86_400), np.float64(86_400)):
+        assert duration(number) == Fraction(86_400)
+        assert torch.equal(phases(NOW, [number], unit="ms"), phases(NOW, ["1D"], unit="ms"))
 
 
 def test_low_precision_around_a_clock_changes_nothing():

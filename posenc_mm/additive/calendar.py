@@ -11,7 +11,7 @@ from posenc_mm.frequencies import angles, axial, check_positions, harmonics
 from posenc_mm.parts import reset
 from posenc_mm.timestamps import FIELD_SIZES, Zone, fields, zone_of
 from posenc_mm.timestamps.civil import Wall, check_names, field_of, on_the_wall, real_of
-from posenc_mm.timestamps.days import VALUES_OF
+from posenc_mm.timestamps.days import VALUES_OF, first_sunday_week
 from posenc_mm.timestamps.units import as_ticks, check_unit
 
 _CODES = ("cyclic", "ramp", "one_hot")
@@ -67,7 +67,7 @@ class Calendar(AdditiveEncoding):
 
     Raises:
         ValueError: unknown names, no field, or a convention without ramps; at the call, positions
-            have more than one axis, or a type that cannot hold moments.
+            have more than one axis, or are no moments of the years 1 to 9999.
 
     Example:
         >>> Calendar(["hour"])(torch.tensor([[0], [3 * 3600]]))
@@ -153,8 +153,8 @@ class OnCalendar(AdditiveEncoding):
 
     Raises:
         ValueError: unknown names, no field, or a learned table that has not a row for each value
-            of its field; at the call, positions have more than one axis, or a type that cannot
-            hold moments, or the encoding refuses the fields.
+            of its field; at the call, positions have more than one axis, or are no moments of the
+            years 1 to 9999, or the encoding refuses the fields.
 
     Example:
         >>> hours = OnCalendar(Learned(8, 24), ["hour"], zone="Asia/Kolkata")
@@ -235,7 +235,10 @@ def _check_rows(
 
 def _turns(wall: Wall, name: str) -> Tensor:
     size = VALUES_OF[name](wall.days) if name in VALUES_OF else FIELD_SIZES[name]
-    return field_of(wall, name).to(real_of(wall.days.device)) / size
+    passed = field_of(wall, name)
+    if name == "sunday_week":
+        passed = passed - first_sunday_week(wall.days)
+    return passed.to(real_of(wall.days.device)) / size
 
 
 def _ramp(wall: Wall, name: str, convention: str, real: torch.dtype) -> Tensor:

@@ -121,7 +121,9 @@ class Holidays(AdditiveEncoding):
 
 
 def _near(offset: object) -> bool:
-    return isinstance(offset, Integral) and abs(int(offset)) <= _HALF_A_YEAR
+    if not isinstance(offset, Integral) or isinstance(offset, bool):
+        return False
+    return abs(int(offset)) <= _HALF_A_YEAR
 
 
 def _days(

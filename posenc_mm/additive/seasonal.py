@@ -32,7 +32,7 @@ class Seasonal(AdditiveEncoding):
     calendar the fraction of its actual length that has passed on the clock on the wall, so that 8
     o'clock is 8 o'clock in summer time too and the year ends on 31 December of any year; of another
     one that of physical time since 1970. It is reduced exactly before it is multiplied. Nothing is
-    learned or stored.
+    learned or stored: a :class:`~posenc_mm.Projected` around it learns the amplitudes.
 
     ``{"365.25D": 10, "7D": 3}`` are Prophet's features, ``{"year": 4}`` those of statsmodels'
     ``CalendarFourier``.
@@ -58,8 +58,8 @@ class Seasonal(AdditiveEncoding):
 
     Raises:
         ValueError: no period, an unknown one, no harmonic of one, or one that takes less than two
-            steps; at the call, positions have more than one axis, or a type that cannot hold
-            moments.
+            steps; at the call, positions have more than one axis, or are no moments of the
+            years 1 to 9999.
 
     Example:
         >>> Seasonal({"day": 2})(torch.tensor([[2 * 3600]]))
@@ -126,8 +126,8 @@ class LearnedSeasonal(AdditiveEncoding):
 
     Raises:
         ValueError: no period, one that is no duration, no harmonic of one, or an origin that is not
-            whole; at the call, positions have more than one axis, or a type that cannot hold
-            moments.
+            whole; at the call, positions have more than one axis, or are no moments of the
+            years 1 to 9999.
 
     Example:
         >>> tides = LearnedSeasonal({"12.42h": 2, "24h": 1}, origin=1_700_000_000)

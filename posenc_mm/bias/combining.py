@@ -49,13 +49,13 @@ class BiasSum(AttentionBias):
         super().__init__()
         parts, self.axes = check_parts("biases", biases, AttentionBias, axes)
         self.biases = nn.ModuleList(parts)
-        late = [type(bias).__name__ for bias in biases if bias.after_softmax]
+        late = [type(bias).__name__ for bias in parts if bias.after_softmax]
         if late:
             raise ValueError(
                 f"biases must act on the logits to be added there, but {', '.join(late)} acts "
                 f"after the softmax: give it to attend as after, beside the others as bias"
             )
-        heads = [bias.heads for bias in biases]
+        heads = [bias.heads for bias in parts]
         if len(set(heads)) > 1:
             raise ValueError(f"biases must be for one number of heads, got heads {heads}")
         self.heads = heads[0]

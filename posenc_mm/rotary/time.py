@@ -7,7 +7,7 @@ from fractions import Fraction
 import torch
 from torch import Tensor
 
-from posenc_mm.checks import check_inside, check_whole
+from posenc_mm.checks import check_whole
 from posenc_mm.frequencies import check_positions, timescales
 from posenc_mm.frequencies.rows import TWO_PI
 from posenc_mm.layouts import check_layout
@@ -60,7 +60,8 @@ class TimeRotary(RotaryEncoding):
     Raises:
         ValueError: a width is odd or does not fit, there are more periods than pairs, a duration is
             none or ``span`` not above ``step``, ``unit`` or ``layout`` is unknown; at the call,
-            positions do not have one axis, or are of a type that cannot hold moments.
+            positions do not have one axis, are of a type that cannot hold moments, or are none of
+            the years 1 to 9999.
 
     Example:
         >>> daily = TimeRotary(head_dim=8, step="1h", span="30D", periods=["24h"])
@@ -112,9 +113,6 @@ class TimeRotary(RotaryEncoding):
         check_positions(positions, 1)
         ticks, unit = as_ticks(positions, self.unit)
         real = positions.dtype if positions.is_floating_point() else torch.float32
-        if positions.is_floating_point():
-            far = 10**12 * min(TICKS_PER_SECOND[self.unit], 10**6)
-            check_inside("moments", positions, [-far], [far], 0, "are they numbers?")
         if ticks.device.type in _WITHOUT_FLOAT64:
             ticks = ticks.cpu()
         theta = _angles(ticks, self._turns[unit]).to(real).to(positions.device)

@@ -75,7 +75,8 @@ def fields(moments: Tensor, names: Sequence[str], *, unit: str = "s", zone: Zone
         ``(..., A)`` in int64, one column per field.
 
     Raises:
-        ValueError: an unknown field or unit, no field, or moments of another type.
+        ValueError: an unknown field or unit, no field, or moments of another type or outside the
+            years 1 to 9999.
 
     Example:
         >>> fields(torch.tensor([1_704_067_199]), ["hour", "day_of_year", "week"]).tolist()
@@ -109,7 +110,8 @@ def phases(
         ``(..., A)`` in float64 (in float32 on a device without it), one column per period.
 
     Raises:
-        ValueError: an unknown period or unit, no period, or moments of another type.
+        ValueError: an unknown period or unit, no period, or moments of another type or outside the
+            years 1 to 9999.
 
     Example:
         >>> phases(torch.tensor([129_600]), ["day", "week", "10h"])

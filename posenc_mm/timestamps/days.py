@@ -103,8 +103,14 @@ def sunday_week(days: Tensor) -> Tensor:
 
 
 def sunday_weeks(days: Tensor) -> Tensor:
-    """How many values :func:`sunday_week` takes in the year, 0 included."""
-    return sunday_week(days - since_first(days, 12) + length(days, 12) - 1) + 1
+    """How many values :func:`sunday_week` takes in the year: from 0, or from its first on."""
+    last = days - since_first(days, 12) + length(days, 12) - 1
+    return sunday_week(last) - first_sunday_week(days) + 1
+
+
+def first_sunday_week(days: Tensor) -> Tensor:
+    """The first value of :func:`sunday_week` in the year: 1 if that begins on a Sunday, else 0."""
+    return sunday_week(days - since_first(days, 12))
 
 
 _SPANS = {"month": 1, "quarter": 3, "year": 12}

@@ -12,8 +12,11 @@ from posenc_mm.timestamps.axis import TimeAxis
 class PastAndFuture(NamedTuple):
     """Positions of the rows that are known, and of those that are to be told.
 
+    A loader of batches stacks several of one :math:`N + H`: positions ``(B, N + H, 2)``, past
+    ``(B,)``.
+
     Attributes:
-        positions: ``(N + H, 2)``, the moment and the row of each.
+        positions: ``(..., N + H, 2)``, the moment and the row of each.
         past: number :math:`N` of rows that are known.
     """
 
@@ -22,19 +25,19 @@ class PastAndFuture(NamedTuple):
 
     @property
     def moments(self) -> Tensor:
-        """``(N + H, 1)``: the moments alone."""
-        return self.positions[:, :1]
+        """``(..., N + H, 1)``: the moments alone."""
+        return self.positions[..., :1]
 
     @property
     def rows(self) -> Tensor:
-        """``(N + H, 1)``: the rows alone, from 0; the future's begin at :math:`N`."""
-        return self.positions[:, 1:]
+        """``(..., N + H, 1)``: the rows alone, from 0; the future's begin at :math:`N`."""
+        return self.positions[..., 1:]
 
     @property
     def is_future(self) -> Tensor:
-        """``(N + H,)``: whether a row is to be told."""
-        rows = torch.arange(len(self.positions), device=self.positions.device)
-        return rows >= self.past
+        """``(..., N + H)``: whether a row is to be told."""
+        rows = torch.arange(self.positions.shape[-2], device=self.positions.device)
+        return rows >= torch.as_tensor(self.past, device=rows.device).unsqueeze(-1)
 
 
 def past_and_future(

@@ -4,9 +4,12 @@ import math
 import re
 from datetime import timedelta
 from fractions import Fraction
+from numbers import Integral
 
 import torch
 from torch import Tensor
+
+from posenc_mm.checks import check_inside
 
 TICKS_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 SECONDS = {
@@ -55,8 +58,10 @@ def duration(value: str | float | timedelta) -> Fraction:
         length = Fraction(match[1] or 1) * SECONDS[unit]
     elif isinstance(value, bool) or not math.isfinite(value):
         raise ValueError(f"a duration must be a finite number of seconds, got {value!r}")
+    elif isinstance(value, Integral):
+        length = Fraction(int(value))  # numpy's integers wrap
     else:
-        length = Fraction(value)
+        length = value if isinstance(value, Fraction) else Fraction(float(value))
     if length <= 0:
         raise ValueError(f"a duration must be positive, got {value!r}")
     return length
@@ -89,11 +94,7 @@ def check_moments(ticks: Tensor, unit: str) -> None:
     Raises:
         ValueError: one is outside, or not a time; its row is named.
     """
-    per_second = TICKS_PER_SECOND[unit]
-    # Within 64 bits there must be room for an offset from UTC.
-    day = 86_400 * per_second
-    low = max(_FIRST_SECOND * per_second, _NOT_A_TIME + day)
-    high = min((_LAST_SECOND + 1) * per_second - 1, 2**63 - day)
+    low, high = _range(unit)
     wrong = ~((ticks >= low) & (ticks <= high))
     if not wrong.any():
         return
@@ -110,6 +111,14 @@ def check_moments(ticks: Tensor, unit: str) -> None:
     )
 
 
+def _range(unit: str) -> tuple[int, int]:
+    # Within 64 bits there must be room for an offset from UTC.
+    per_second = TICKS_PER_SECOND[unit]
+    day = 86_400 * per_second
+    low = max(_FIRST_SECOND * per_second, _NOT_A_TIME + day)
+    return low, min((_LAST_SECOND + 1) * per_second - 1, 2**63 - day)
+
+
 def as_ticks(moments: Tensor, unit: str) -> tuple[Tensor, str]:
     """Make whole ticks of moments.
 
@@ -124,19 +133,25 @@ def as_ticks(moments: Tensor, unit: str) -> tuple[Tensor, str]:
         The ticks in int64, and their unit.
 
     Raises:
-        ValueError: an unknown unit, or a type that cannot hold moments: float32 is two minutes wide
-            at today's seconds since 1970.
+        ValueError: an unknown unit, a type that cannot hold moments: float32 is two minutes wide
+            at today's seconds since 1970; or no moments of the years 1 to 9999, as NaN, NaT and
+            those of a finer unit are (compiled, exported and on CUDA an assertion that fails as it
+            runs).
     """
     per_second = TICKS_PER_SECOND[check_unit(unit)]
     if moments.dtype == torch.bool or moments.is_complex():
         raise ValueError(f"moments must be integers or float64, got dtype {moments.dtype}")
-    if not moments.is_floating_point():
-        return moments.long(), unit
-    if moments.dtype != torch.float64:
+    if moments.is_floating_point() and moments.dtype != torch.float64:
         raise ValueError(
             f"moments must be integers or float64, got dtype {moments.dtype}, which cannot hold "
             "seconds since 1970"
         )
+    moments = moments if moments.is_floating_point() else moments.long()
+    low, high = _range(unit)
+    advice = f"are they numbers, of the years 1 to 9999 in unit={unit!r}?"
+    check_inside("moments", moments.unsqueeze(-1), [low], [high], 0, advice)
+    if not moments.is_floating_point():
+        return moments, unit
     whole = moments.floor()
     finer = max(10**6 // per_second, 1)
     ticks = whole.long() * finer + ((moments - whole) * finer).round().long()
