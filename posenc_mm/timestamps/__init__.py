@@ -13,6 +13,7 @@ from posenc_mm.timestamps.frequency import Frequency, features_of, frequency_of
 from posenc_mm.timestamps.holidays import holiday_dates
 from posenc_mm.timestamps.horizon import PastAndFuture, past_and_future
 from posenc_mm.timestamps.inference import Gap
+from posenc_mm.timestamps.seasons import Season, find_seasons
 from posenc_mm.timestamps.units import duration
 from posenc_mm.timestamps.zones import UTC, Zone, zone_of
 
@@ -23,11 +24,13 @@ __all__ = [
     "Frequency",
     "Gap",
     "PastAndFuture",
+    "Season",
     "TimeAxis",
     "Zone",
     "duration",
     "features_of",
     "fields",
+    "find_seasons",
     "frequency_of",
     "holiday_dates",
     "past_and_future",

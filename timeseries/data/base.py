@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 
 import torch
 from lightning.pytorch import LightningDataModule
+from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSampler
 from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader
 
@@ -195,10 +196,15 @@ class Forecasting(LightningDataModule, ABC):
     def _loader(
         self, windows: Windows, shuffle: bool = False, drop_last: bool = False
     ) -> DataLoader:
+        sampler = None
+        if not shuffle and torch.distributed.is_available() and torch.distributed.is_initialized():
+            # Lightning's usual one counts windows twice where processes have unlike numbers.
+            sampler = UnrepeatedDistributedSampler(windows, shuffle=False)
         return DataLoader(
             windows,
             batch_size=self.batch_size,
             shuffle=shuffle,
+            sampler=sampler,
             drop_last=drop_last,
             num_workers=self.num_workers,
             persistent_workers=self.num_workers > 0,
