@@ -44,8 +44,8 @@ class Forecaster(LightningModule):
         network_args: any keyword of the network, where ``linear`` is true for a linear network
             beside (which knows the same ``additive`` encoding of moments if nothing in it is
             learned), and ``variate`` is ``"learned"`` for a learned vector per column.
-        clock: what positions are: ``"time"`` the moment; for patches also ``"row"`` and ``"token"``,
-            counted in the window, or ``"both"``, moment and row as two axes.
+        clock: what positions are: ``"time"`` the moment; for patches also ``"row"`` or
+            ``"token"``, counted in the window, or ``"both"``, moment and row as two axes.
         variates: columns to forecast.
         known_width: covariates known in advance.
         zone: time zone of the series; the windows in which its clocks are set are tested apart.
