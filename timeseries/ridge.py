@@ -76,22 +76,23 @@ def solve(
         The penalty and the errors of all.
     """
     tell = tell or (lambda share: None)
-    sums = _sums(network, train, lambda share: tell(0.5 * share))
-    held_out = _sums(network, val, lambda share: tell(0.5 + 0.1 * share))
+    sums = sums_of(network, train, lambda share: tell(0.5 * share))
+    held_out = sums_of(network, val, lambda share: tell(0.5 + 0.1 * share))
     penalties = tuple(penalties)
     errors: dict[float, float] = {}
     for tried, penalty in enumerate(penalties):
-        errors[penalty] = _error(held_out, *_weights(sums, penalty))
+        errors[penalty] = error_of(held_out, *weights_of(sums, penalty))
         tell(0.6 + 0.4 * (tried + 1) / len(penalties))
     penalty = min(errors, key=lambda one: errors[one])
-    look, read = _weights(sums, penalty)
+    look, read = weights_of(sums, penalty)
     with torch.no_grad():
         network.look.copy_(look)
         network.read.copy_(read)
     return Solved(penalty, errors)
 
 
-def _sums(network: Linear, windows: Dataset, tell: Callable[[float], None]) -> Moments:
+def sums_of(network: Linear, windows: Dataset, tell: Callable[[float], None]) -> Moments:
+    """Pass over all windows once: weights and errors follow from these sums alone."""
     length, steps, width = network.look.shape[0], *network.read.shape
     sums = Moments(
         *(
@@ -123,7 +124,8 @@ def _sums(network: Linear, windows: Dataset, tell: Callable[[float], None]) -> M
     return sums
 
 
-def _weights(sums: Moments, penalty: float) -> tuple[Tensor, Tensor]:
+def weights_of(sums: Moments, penalty: float) -> tuple[Tensor, Tensor]:
+    """Solve for ``look`` ``(L + 1, H)`` and ``read`` ``(H, E)``."""
     eye = torch.eye(len(sums.seen), dtype=torch.float64)
     inverse = torch.cholesky_inverse(torch.linalg.cholesky(sums.seen + penalty * eye))
     alone = sums.seen_target @ inverse
@@ -139,7 +141,7 @@ def _weights(sums: Moments, penalty: float) -> tuple[Tensor, Tensor]:
     return look.T, read
 
 
-def _error(sums: Moments, look: Tensor, read: Tensor) -> float:
+def error_of(sums: Moments, look: Tensor, read: Tensor) -> float:
     """Mean squared error, from the sums alone."""
     targets = (look.T * sums.seen_target).sum() + (read * sums.future_target).sum()
     own = (look * (sums.seen @ look)).sum() + (

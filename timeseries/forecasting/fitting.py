@@ -11,7 +11,7 @@ from timeseries.data import Windows
 from timeseries.forecasting.choosing import Part, features
 from timeseries.forecasting.preparing import Ready
 from timeseries.networks import Linear, Shape
-from timeseries.ridge import Moments, _error, _sums, _weights
+from timeseries.ridge import Moments, error_of, sums_of, weights_of
 
 # The largest leave nothing but the last value seen: a walk that no one can tell the way of.
 PENALTIES = tuple(10.0**power for power in range(-1, 10))
@@ -107,7 +107,7 @@ def measure(ready: Ready, network: Linear, stride: int, tell: Callable[[float], 
         def told(part: float, before: float = before, share: float = share) -> None:
             tell(before + share * part)
 
-        parts.append(_sums(network, thinned, told))
+        parts.append(sums_of(network, thinned, told))
         done += count
     # Fewer windows count for all, so that penalties weigh as much, and the rows of each split.
     parts[0] = Moments(*(stride * part for part in parts[0]))
@@ -126,21 +126,17 @@ def fit(sums: Sums, name: str, columns: Sequence[int]) -> Fit:
         Weights that have not seen the test.
     """
     train, val, test = (_only(part, list(columns)) for part in sums)
-    best: Fit | None = None
-    for penalty in PENALTIES:
-        weights = _weights(train, penalty)
-        error = _error(val, *weights)
-        if best is None or error < best.val:
-            best = Fit(name, list(columns), penalty, error, _error(test, *weights), *weights)
-    if best is None:
-        raise AssertionError("there are penalties")
-    return best
+    errors = {one: error_of(val, *weights_of(train, one)) for one in PENALTIES}
+    penalty = min(PENALTIES, key=lambda one: errors[one])
+    weights = weights_of(train, penalty)
+    error = error_of(test, *weights)
+    return Fit(name, list(columns), penalty, errors[penalty], error, *weights)
 
 
 def refit(sums: Sums, fitted: Fit) -> Fit:
     """Solve again with the penalty that was chosen, on the windows of all splits."""
     together = Moments(*(sum(parts[1:], parts[0]) for parts in zip(*sums, strict=True)))
-    look, read = _weights(_only(together, fitted.columns), fitted.penalty)
+    look, read = weights_of(_only(together, fitted.columns), fitted.penalty)
     return fitted._replace(look=look, read=read)
 
 
