@@ -9,7 +9,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader
 
 from timeseries.data.series import Reading, Series
-from timeseries.data.splits import Borders, Prepared, Scaler, Split, long_enough
+from timeseries.data.splits import Borders, Prepared, Scaler, Split, long_enough, scale
 from timeseries.data.windows import Windows
 
 
@@ -219,18 +219,7 @@ class Forecasting(LightningDataModule, ABC):
         notes = [*reading.notes]
         if short:
             notes.append(f"left out, as too short: {'; '.join(short)}")
-        trained = [one.part(0, end.train) for one, end in zip(series, borders, strict=True)]
-        scaler = Scaler.fit([one.values for one in trained])
-        known_scaler = Scaler.fit([one.known for one in trained])
-        scaled = [
-            one._replace(values=values, known=known)
-            for one, values, known in zip(
-                series,
-                scaler.scaled([one.values for one in series]),
-                known_scaler.scaled([one.known for one in series]),
-                strict=True,
-            )
-        ]
+        scaler, known_scaler, scaled = scale(series, borders)
         ended, before = list(zip(scaled, borders, strict=True)), self.lookback
         lengths = self.lookback, self.horizon
         split = Split(

@@ -62,6 +62,20 @@ class Prepared(NamedTuple):
     notes: list[str]
 
 
+def scale(series: list[Series], borders: list[Borders]) -> tuple[Scaler, Scaler, list[Series]]:
+    """Scale values, and what is known in advance, by the rows that train alone."""
+    trained = [one.part(0, end.train) for one, end in zip(series, borders, strict=True)]
+    scaler = Scaler.fit([one.values for one in trained])
+    known_scaler = Scaler.fit([one.known for one in trained])
+    values = scaler.scaled([one.values for one in series])
+    known = known_scaler.scaled([one.known for one in series])
+    scaled = [
+        one._replace(values=own, known=its)
+        for one, own, its in zip(series, values, known, strict=True)
+    ]
+    return scaler, known_scaler, scaled
+
+
 def long_enough(
     series: Sequence[Series], borders: Sequence[Borders], lookback: int, horizon: int
 ) -> tuple[list[int], list[str]]:

@@ -5,9 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from timeseries.data import Batch, Borders, Forecasting, Scaler, Series, Split, Windows
+from timeseries.data import Batch, Borders, Forecasting, Series, Split, Windows
 from timeseries.data.series import Reading
-from timeseries.data.splits import Prepared
+from timeseries.data.splits import Prepared, scale
 from timeseries.forecasting.asking import UnusableError
 from timeseries.forecasting.gaps import Filled, fill
 from timeseries.forecasting.reading import Data
@@ -88,18 +88,7 @@ def prepare(
         telling.warn(f"too short to be evaluated, so not forecast: {listed(left)}")
     filled, ends, parts = ([many[row] for row in kept] for many in (filled, ends, parts))
     series = [one.series for one in filled]
-    trained = [one.part(0, end.train) for one, end in zip(series, ends, strict=True)]
-    scaler = Scaler.fit([one.values for one in trained])
-    known_scaler = Scaler.fit([one.known for one in trained])
-    scaled = [
-        one._replace(values=values, known=known)
-        for one, values, known in zip(
-            series,
-            scaler.scaled([one.values for one in series]),
-            known_scaler.scaled([one.known for one in series]),
-            strict=True,
-        )
-    ]
+    scaler, known_scaler, scaled = scale(series, ends)
     windows, held = {}, {}
     for name in SPLITS:
         windows[name], held[name] = _cut(scaled, filled, parts, name, lookback, horizon)
