@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pandas as pd
+import torch
 
 from posenc_mm import TimeAxis
 
@@ -53,6 +54,7 @@ def main() -> None:
     parser.add_argument("--zone", default="Australia/Melbourne")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
+    torch.set_num_threads(1)  # as pandas has
     shuffled = np.random.default_rng(0).integers(0, 40 * 365 * DAY, options.stamps)
     print(f"{options.stamps:,} stamps, {options.zone}, pandas {pd.__version__}")
     for name, ticks in (("sorted", np.sort(shuffled)), ("shuffled", shuffled)):

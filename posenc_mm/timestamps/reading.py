@@ -68,7 +68,7 @@ def read(stamps: Any, unit: str | None, converted: bool) -> Reading:
     """
     array = getattr(stamps, "array", stamps)  # of a pandas index or series
     if isinstance(stamps, Tensor):
-        return _numbers(stamps, unit)
+        return _numbers(stamps.detach().cpu().clone(), unit)
     if all(hasattr(array, name) for name in ("asi8", "unit", "tz")):
         ticks = torch.from_numpy(array.asi8.copy())
         check_moments(ticks, check_unit(array.unit))
@@ -123,10 +123,9 @@ def _numbers(numbers: Tensor, unit: str | None) -> Reading:
             f"unit must say what the numbers count, one of {', '.join(TICKS_PER_SECOND)}, got "
             f"unit=None for stamps of {numbers.dtype}"
         )
-    numbers = numbers.detach().cpu()
     as_ticks(numbers[:0], unit)  # refuses types and units, before values are looked at
     check_moments(numbers, unit)
-    ticks, unit = as_ticks(numbers.clone(), unit)
+    ticks, unit = as_ticks(numbers, unit)
     return Reading(ticks, unit, "UTC")
 
 
