@@ -90,7 +90,7 @@ def test_the_same_twice_is_the_same_and_stages_are_kept(tmp_path, capsys, monkey
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(comparing, "evaluate", stop)
+        patch.setattr(comparing, "evaluate_all", stop)
         with pytest.raises(SystemExit) as stopped:
             forecast(path)
     assert stopped.value.code == 130

@@ -15,14 +15,13 @@ from timeseries.data import Series  # noqa: E402
 from timeseries.forecasting.asking import parse  # noqa: E402
 from timeseries.forecasting.choosing import Part, on_clocks  # noqa: E402
 from timeseries.forecasting.drawing import _broken  # noqa: E402
-from timeseries.forecasting.evaluating import better, evaluate, regressions  # noqa: E402
+from timeseries.forecasting.evaluating import better, evaluate_all, regressions  # noqa: E402
 from timeseries.forecasting.fitting import (  # noqa: E402
     PENALTIES,
-    Tabled,
     columns_of,
-    everything,
     fit,
     measure,
+    network_of,
     refit,
 )
 from timeseries.forecasting.future import _continued, _repeated  # noqa: E402
@@ -121,7 +120,7 @@ def test_irregular_stamps_are_those_of_a_week_ago():
 
 def test_regressions_equal_those_of_one_encoding_at_a_time():
     ready, parts = ready_of(), [Part("d", Seasonal({"day": 2})), Part("w", Seasonal({"week": 1}))]
-    network = Tabled(ready, everything(parts, []))
+    network = network_of(ready, parts)
     sums = measure(ready, network, 1, lambda share: None)
     (_, week), known = columns_of(parts, ready.known_width)
     own = fit(sums, "week", week)
@@ -132,7 +131,9 @@ def test_regressions_equal_those_of_one_encoding_at_a_time():
     assert own.val == pytest.approx(solved.mse[solved.penalty], rel=1e-9)
     torch.testing.assert_close(own.look.float(), alone.look)
     torch.testing.assert_close(own.read.float(), alone.read)
-    found = evaluate(ready, "test", {}, regressions(network, [own]), ["week"], lambda share: None)
+    found = evaluate_all(
+        ready, "test", {}, regressions(network, [own]), ["week"], lambda share: None
+    )
     expected = scores_of(ready, lambda batch: alone(batch.past, batch.moments, batch.known)[..., 0])
     residuals = found.residuals["week"]
     # Every window counts, but for the values of rows that were not there.
@@ -145,7 +146,7 @@ def test_regressions_equal_those_of_one_encoding_at_a_time():
     units = residuals.double().abs().nanmean((0, 1)) * ready.scaler.std[0]
     torch.testing.assert_close(found.errors["week"].units, units, rtol=1e-6, atol=0)
     ready.held["test"].real.fill_(True)
-    found = evaluate(ready, "test", {}, regressions(network, [own]), [], lambda share: None)
+    found = evaluate_all(ready, "test", {}, regressions(network, [own]), [], lambda share: None)
     assert found.errors["week"].mse == pytest.approx(expected.mse, rel=1e-5)
     assert found.errors["week"].mse == pytest.approx(own.test, rel=1e-9)
     assert found.errors["week"].mae == pytest.approx(expected.mae, rel=1e-5)
@@ -153,7 +154,7 @@ def test_regressions_equal_those_of_one_encoding_at_a_time():
 
 def test_the_last_weights_follow_from_all_splits():
     ready = ready_of(columns=1)
-    network = Tabled(ready, None)
+    network = network_of(ready, [])
     sums = measure(ready, network, 1, lambda share: None)
     one = fit(sums, "none", [])
     rows = []
@@ -205,7 +206,7 @@ def test_a_difference_has_to_show_in_most_stretches():
     ready = ready_of()
     single = {"zero": lambda batch: 0 * batch.future, "truth": lambda batch: 0.9 * batch.future,
               "odd": lambda batch: 0.001 * batch.future}  # fmt: skip
-    found = evaluate(ready, "test", single, lambda batch: {}, [], lambda share: None)
+    found = evaluate_all(ready, "test", single, lambda batch: {}, [], lambda share: None)
     errors, origins = found.errors, found.origins
     assert better(errors["truth"], errors["zero"], origins) is True
     assert better(errors["zero"], errors["truth"], origins) is False

@@ -158,7 +158,7 @@ def test_any_table(nowhere):
     assert data.columns == ("a",) and data.known_columns == ("b",) and data.zone == "Europe/Berlin"
     assert data.counts == {"train": 42 - 12 + 1, "val": 5, "test": 11}
     assert data.series[0].values[:2].flatten().tolist() == [0.5, 1.5]
-    with pytest.raises(FileNotFoundError, match="none at nothing"):
+    with pytest.raises(FileNotFoundError, match="no file nothing"):
         _ = Table("nothing.csv").counts
 
 

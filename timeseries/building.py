@@ -4,6 +4,7 @@ from inspect import signature
 from typing import Any
 
 from posenc_mm import AdditiveEncoding, AttentionBias, Learned, Projected, RotaryEncoding
+from posenc_mm.timestamps import Zone
 from timeseries.networks import NETWORKS, Linear, Network, Shape
 
 SLOTS = ("additive", "rotary", "bias")
@@ -69,6 +70,29 @@ def create(
     if "clock" in parameters:
         given["clock"] = clock
     return NETWORKS[network](shape, **slots, **given)
+
+
+def other_clocks(network: Network, zone: str | None) -> list[str]:
+    """Say which encodings go by other clocks than the series: that is seldom meant.
+
+    Args:
+        network: with its encodings.
+        zone: of the series, None if their stamps have none.
+
+    Returns:
+        A sentence per zone that is not theirs.
+    """
+    own, others = zone or "UTC", dict[str, set[str]]()
+    for part in network.modules():
+        clock = getattr(part, "zone", None)
+        if isinstance(clock, Zone) and clock.name != own:
+            others.setdefault(clock.name, set()).add(type(part).__name__)
+    series = f"those of {zone}" if zone else "none of their own and are read as of UTC"
+    return [
+        f"encodings ({', '.join(sorted(names))}) go by the clocks of {name}, but the series "
+        f"have {series}: 'zone: auto' has them go by the same"
+        for name, names in others.items()
+    ]
 
 
 def _linear(additive: AdditiveEncoding | None, clock: str) -> AdditiveEncoding | bool:

@@ -11,7 +11,9 @@ from jsonargparse import Namespace
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI, SaveConfigCallback
+from lightning.pytorch.utilities import rank_zero_info
 
+from timeseries.building import other_clocks
 from timeseries.filling import fill, read
 from timeseries.module import Forecaster, UsageError
 from timeseries.predictions import WritePredictions
@@ -90,6 +92,8 @@ class TimeseriesCLI(LightningCLI):
             super().instantiate_classes()
         except ERRORS as error:
             self._parser(self.subcommand).error(str(error), error)
+        for what in other_clocks(self.model.network, self.model.hparams["zone"]):
+            rank_zero_info(what)
 
     def _run_subcommand(self, subcommand: str) -> None:
         try:

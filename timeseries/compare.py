@@ -7,7 +7,9 @@ import os
 import shlex
 import signal
 import sys
+import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from multiprocessing.managers import SyncManager
 from pathlib import Path
 from queue import Empty
 from typing import Any
@@ -129,7 +131,10 @@ def _of_data(overrides: list[str]) -> list[str]:
 def _jobs() -> int:
     import torch
 
-    return 1 if torch.cuda.is_available() else len(os.sched_getaffinity(0))
+    if torch.cuda.is_available():
+        return 1
+    # What this process may use, where the system tells.
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _work(todo: list[dict[str, Any]], jobs: int) -> None:
@@ -139,10 +144,10 @@ def _work(todo: list[dict[str, Any]], jobs: int) -> None:
         return
     context = multiprocessing.get_context("spawn")
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
-    # Interrupted at the keyboard, this process ends the others: they would only print where.
-    deaf = (signal.SIGINT, signal.SIG_IGN)
-    with context.Manager() as manager, Progress(*columns, TimeElapsedColumn()) as bar:
-        pool = ProcessPoolExecutor(jobs, context, initializer=signal.signal, initargs=deaf)
+    manager = SyncManager(ctx=context)
+    manager.start(_depend)
+    with manager, Progress(*columns, TimeElapsedColumn()) as bar:
+        pool = ProcessPoolExecutor(jobs, context, initializer=_depend)
         try:
             _follow(pool, todo, manager.Queue(), bar)
         except BaseException:
@@ -151,6 +156,20 @@ def _work(todo: list[dict[str, Any]], jobs: int) -> None:
             pool.shutdown(cancel_futures=True)
             raise
         pool.shutdown()
+
+
+def _depend() -> None:
+    """Leave it to the parent to be interrupted, and end with it, however it ends."""
+    # At the keyboard the parent ends the others: they would only print where they were.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _follow(pool: ProcessPoolExecutor, todo: list[dict[str, Any]], queue: Any, bar: Any) -> None:

@@ -39,6 +39,9 @@ def main(argv: list[str]) -> None:
     except UnusableError as error:
         print(f"\nthis cannot be forecast: {error}", file=sys.stderr)
         sys.exit(1)
+    except OSError as error:
+        print(f"\nthis cannot be written: {error}", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         kept = options.out / "stages"
         print(f"\ninterrupted; finished stages are kept in {kept}: the same command goes on")
@@ -80,7 +83,7 @@ def _prepared(data: Data, options: argparse.Namespace, telling: Telling) -> Read
         telling.decide("known in advance", listed(first.known_columns), "as asked", "--known")
     telling.decide(
         "clock", data.zone or "the stamps' own",
-        "as asked" if options.tz else "stamps say so" if data.zone else "stamps name no zone",
+        "as asked" if options.tz else "as of the stamps" if data.zone else "stamps name no zone",
         "--tz ZONE",
     )  # fmt: skip
     filled = [fill(one, data.frequency) if data.regular else whole(one) for one in data.series]

@@ -85,8 +85,7 @@ def at_lookback(data: Forecasting, lookback: int) -> Forecasting:
     """
     if lookback == data.lookback:
         return data
-    other = copy.copy(data)
-    other.lookback, other._prepared = lookback, None
+    other = data.at_lookback(lookback)
     if other.counts["test"] != data.counts["test"]:
         raise ValueError("some series are too short for it")
     return other

@@ -5,19 +5,50 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import avg_pool1d, max_pool1d, pad
+from torch.nn.functional import max_pool1d
 
 from posenc_mm.checks import check_whole
 from posenc_mm.timestamps.axis import TimeAxis
+from posenc_mm.timestamps.spectrum import (
+    BINS,
+    DAY,
+    STEPS,
+    TWO_CYCLES,
+    cycles_of,
+    gridded,
+    levelled,
+    peak,
+    spectrum,
+)
 
-_DAY, _YEAR = 86_400.0, 365.2425 * 86_400.0
-_CALENDAR = {"minute": 60.0, "hour": 3600.0, "day": _DAY, "week": 7 * _DAY}
-_CALENDAR |= {"month": _YEAR / 12, "quarter": _YEAR / 4, "year": _YEAR}
-_STEPS = {**_CALENDAR, "business_day": _DAY, "semi_month": _YEAR / 24}
+_CALENDAR = {n: STEPS[n] for n in ("minute", "hour", "day", "week", "month", "quarter", "year")}
 _WITHIN = {"minute": "hour", "hour": "day", "day": "week", "month": "year", "quarter": "year"}
-# Harmonics that tell a period (6, 8: of days that differ over the week), and the most that it has.
-_TELLING, _MOST = {"quarter": (1, 2), "week": (1, 2, 3, 6, 8)}, {"day": 23, "week": 6, "year": 11}
-_LEVEL, _CYCLES, _FREE_CYCLES, _AGREEMENT = 0.01, 1.99, 3, 0.5  # twice 365 days: two years
+# Harmonics that tell a period; 6 and 8 are of days that differ over the week.
+_USUAL_TELLING, _TELLING = (1, 2, 3), {"quarter": (1, 2), "week": (1, 2, 3, 6, 8)}
+# The most harmonics: more of a day would be hours of it, of a week days, of a year months.
+_USUAL_MOST, _MOST = 32, {"day": 23, "week": 6, "year": 11}
+# A season is one if noise has it in less than this share of series, and its halves look alike.
+_LEVEL, _AGREEMENT = 0.01, 0.5
+# Periods of no name could be any: they are seen once more, and matter.
+_FREE_CYCLES, _MATTERS = 3, 0.01
+# Of false alarms the calendar may have four fifths.
+_CALENDARS, _OTHERS = 0.8, 0.2
+_FEWEST_CELLS = 16
+# What is left of a season that slowly changes lies beside its harmonics, so near in harmonics or
+# in cycles; beyond so many harmonics only if it was seen often.
+_BESIDE, _BESIDE_CYCLES = 0.03, 0.75
+_OFTEN, _FAR, _FAR_IF_RARE = 8, 32.5, 6.5
+# A line that others overtop by more, within so many cycles of the untouched spectrum, is their
+# foot.
+_OVERTOPPED, _FOOT = 0.8, 9 * BINS + 1
+# A period within another has sides; it has to be so much clearer than these.
+_CLEARER = 2
+# From months on, the shortest is shorter than the mean, as February is.
+_MONTHLY, _SHORTEST = 7.1 * DAY, 0.91
+# A peak that is a harmonic has a clear fundamental, one time in so many by chance.
+_FUNDAMENTAL, _PARTS = 2e-4, (2, 3, 4, 5, 6)
+# So that columns without rows can be solved for.
+_RIDGE = 1e-7
 
 
 class Season(NamedTuple):
@@ -89,20 +120,20 @@ def find_seasons(values: Tensor, axis: TimeAxis, *, most: int = 4) -> list[Seaso
     check_whole(most=most)
     if values.ndim not in (1, 2) or len(values) != len(axis) or not values.numel():
         raise ValueError(f"values must be (T,) or (T, V), T={len(axis)}, got {tuple(values.shape)}")
-    cells, seen, step = _gridded(values.detach().cpu().double().reshape(len(axis), -1).T, axis)
-    return _Search(cells, seen, step).seasons(most) if cells.shape[1] > 15 else []
+    cells, seen, step = gridded(values.detach().cpu().double().reshape(len(axis), -1).T, axis)
+    return _Search(cells, seen, step).seasons(most) if cells.shape[1] >= _FEWEST_CELLS else []
 
 
 class _Search:
     def __init__(self, cells: Tensor, seen: Tensor, step: float) -> None:
-        self.cells, self.length = _levelled(cells, seen, step), cells.shape[1]
+        self.cells, self.length = levelled(cells, seen, step), cells.shape[1]
         self.seen, self.step = seen, step
-        self.cycles = torch.arange(self.length // 2 * 4) / 4  # per series, of each bin
+        self.cycles = cycles_of(self.length)
         self.open, self.found = self.cycles < self.length / 2 - 1, list[_Line]()
-        longest = self.length * step / _CYCLES
+        longest = self.length * step / TWO_CYCLES
         self.known = {n: step / s for n, s in _CALENDAR.items() if 2 * step <= s <= longest}
         self.rest = (self.cells - self.fit([], seen)[0]) * seen
-        self.first, _ = self.spectrum()
+        self.first, _ = spectrum(self.rest, seen)
 
     def seasons(self, most: int) -> list[Season]:
         while len(self.found) < most and (line := self.clearest()).alarm < _LEVEL:
@@ -110,7 +141,7 @@ class _Search:
             halves = [self.fit(lines, self.seen & half)[-1] for half in (early, ~early)]
             shapes = torch.stack(halves)[:, line.column, self.seen[line.column]]
             agreement = float(torch.corrcoef(shapes)[0, 1].nan_to_num(0))
-            self.open[max(line.bin - 4, 0) : line.bin + 5] = False
+            self.open[max(line.bin - BINS, 0) : line.bin + BINS + 1] = False
             if agreement >= _AGREEMENT:
                 self.found.append(line._replace(agreement=agreement))
                 self.rest = (self.cells - self.fit(lines, self.seen).sum(0)) * self.seen
@@ -126,63 +157,70 @@ class _Search:
         return Season(line.name or seconds, seconds, line.harmonics, strength, sure, evidence)
 
     def near(self, frequency: float) -> slice:
-        at = min(round(4 * self.length * frequency), len(self.cycles) - 1)
-        return slice(max(at - 2, 1), at + 3)
-
-    def spectrum(self) -> tuple[Tensor, Tensor]:
-        """Power, and the probability that noise has it: 1 where it is not clear of what is near."""
-        whole = _bridged(self.rest, self.seen)
-        power = torch.fft.rfft(whole - whole.mean(1, keepdim=True), n=4 * self.length)
-        power = power[:, : len(self.cycles)].abs().square() / self.length
-        # What was taken off leaves holes, which are no noise.
-        logs = power.maximum(0.01 * avg_pool1d(power, 33, 1, 16)).clamp(min=1e-30).log()
-        freedom = (1.4 * self.cycles).clamp(0.1, 60)
-        chance = (1 + power / _noise(logs, 64) / freedom).pow(-freedom)
-        return power, chance.where(power > 10 * _noise(logs, 8), 1.0)
+        """Bins half a cycle to each side."""
+        at = min(round(BINS * self.length * frequency), len(self.cycles) - 1)
+        return slice(max(at - BINS // 2, 1), at + BINS // 2 + 1)
 
     def clearest(self) -> _Line:
         """The line that noise has with the least probability, of the calendar if there is one."""
-        power, chance = self.spectrum()
-        names, free = [line.name for line in self.found], self.open & (self.cycles >= _FREE_CYCLES)
-        for line in self.found:  # neither its harmonics, nor what slow change of it looks like
-            turns = self.cycles / (cycles := self.length * line.frequency)
-            apart = (turns - turns.round()).abs() > max(0.03, 0.75 / cycles)
-            free &= apart | (turns < 0.5) | (turns > (32.5 if cycles > 8 else 6.5))
-        mask = free & (power > 0.8 * max_pool1d(self.first, 37, 1, 18))
-        mask &= 2 * power > 0.01 * self.rest.square().sum(1, keepdim=True)
-        # Of false alarms the calendar may have four fifths; and there are peaks between cycles.
-        many, few = 5.0 * self.cells.numel(), 3.75 * len(self.known) * len(power)
+        power, chance = spectrum(self.rest, self.seen)
+        mask = self._free() & (power > _OVERTOPPED * max_pool1d(self.first, _FOOT, 1, _FOOT // 2))
+        mask &= 2 * power > _MATTERS * self.rest.square().sum(1, keepdim=True)
+        # There are peaks between cycles too, so that each bin is a test.
+        many = self.cells.numel() / _OTHERS
+        few = len(_USUAL_TELLING) * len(self.known) * len(power) / _CALENDARS
         tests, owner = torch.full_like(self.cycles, many), dict[int, tuple[str, float, int]]()
         for name, frequency in self.known.items():
-            outer = self.known.get(_WITHIN.get(name, ""), 0.0)
-            for k in _TELLING.get(name, (1, 2, 3)):
-                near, *sides = (self.near(k * frequency + by * outer) for by in (0, -2, -1, 1, 2))
-                mine, *beside = (self.first[:, bins].amax(1) for bins in (near, *sides))
-                own = mine >= (2 if outer else 1) * torch.stack(beside).amax(0)
-                own &= name not in names and (k < 4 or "day" in names)
-                mask[:, near] = self.open[near] & own[:, None]
+            for k in _TELLING.get(name, _USUAL_TELLING):
+                near = self.near(k * frequency)
+                mask[:, near] = self.open[near] & self._told(name, frequency, k)[:, None]
                 tests[near] = few
                 owner |= {bin: (name, frequency, k) for bin in range(near.start, near.stop)}
-        alarms = chance.where(mask & (power >= max_pool1d(power, 9, 1, 4)), 1.0) * tests
+        highest = max_pool1d(power, 2 * BINS + 1, 1, BINS)
+        alarms = chance.where(mask & (power >= highest), 1.0) * tests
         alarms[:, (tests == many) & bool((alarms < _LEVEL)[:, tests == few].any())] = 1.0
         column, at = divmod(int(alarms.argmin()), len(self.cycles))
         name, frequency, k = owner.get(at) or self.fundamental(power[column], chance[column], at)
-        shortest = 0.91 if self.step > 7.1 * _DAY * frequency else 1.0  # as February is
-        highest = max(1, min(_MOST.get(name, 32), int(shortest / frequency / 2 + 1e-9)))
-        bins = [self.near(k * frequency).start + 2 for k in range(1, highest + 1)]
+        most = self.harmonics(name, frequency, k, power, chance)
+        return _Line(name, frequency, most, column, at, float(alarms[column, at]))
+
+    def _free(self) -> Tensor:
+        """Bins of periods without a name: no harmonics of what was found, nor beside them."""
+        free = self.open & (self.cycles >= _FREE_CYCLES)
+        for line in self.found:
+            turns = self.cycles / (cycles := self.length * line.frequency)
+            apart = (turns - turns.round()).abs() > max(_BESIDE, _BESIDE_CYCLES / cycles)
+            far = _FAR if cycles > _OFTEN else _FAR_IF_RARE
+            free &= apart | (turns < 0.5) | (turns > far)
+        return free
+
+    def _told(self, name: str, frequency: float, k: int) -> Tensor:
+        """Columns in which a harmonic of the calendar is none of a longer period's ``(V,)``."""
+        names, outer = [line.name for line in self.found], self.known.get(_WITHIN.get(name, ""), 0)
+        near, *sides = (self.near(k * frequency + by * outer) for by in (0, -2, -1, 1, 2))
+        mine, *beside = (self.first[:, bins].amax(1) for bins in (near, *sides))
+        own = mine >= (_CLEARER if outer else 1) * torch.stack(beside).amax(0)
+        usual = k <= max(_USUAL_TELLING) or "day" in names
+        return own & (name not in names and usual)
+
+    def harmonics(self, name: str, frequency: float, k: int, power: Tensor, chance: Tensor) -> int:
+        """The highest that is clear of noise and has 1 % of the season's power."""
+        shortest = _SHORTEST if self.step > _MONTHLY * frequency else 1.0
+        highest = max(1, min(_MOST.get(name, _USUAL_MOST), int(shortest / frequency / 2 + 1e-9)))
+        bins = [self.near(k * frequency).start + BINS // 2 for k in range(1, highest + 1)]
         held = power[:, bins] * (chance[:, bins] * highest * len(power) < _LEVEL / 10)
         held = (held / self.rest.square().sum(1, keepdim=True)).nansum(0)
-        k = max(1, min(k, highest), *((held > held.sum() / 100).nonzero()[:, 0] + 1).tolist())
-        return _Line(name, frequency, k, column, at, float(alarms[column, at]))
+        clear: list[int] = ((held > held.sum() / 100).nonzero()[:, 0] + 1).tolist()
+        return max(1, min(k, highest), *clear)
 
     def fundamental(self, power: Tensor, chance: Tensor, at: int) -> tuple[str, float, int]:
+        """The period of a peak that may be a harmonic of it."""
         part, at = 1, min(max(at, 1), len(power) - 2)
-        for k in (2, 3, 4, 5, 6):
+        for k in _PARTS:
             best = max(range(at // k - 1, at // k + 3), key=lambda bin: float(power[bin]))
-            part = k if best >= 4 * _FREE_CYCLES and chance[best] < 2e-4 else part
-        left, middle, right = power[at - 1 : at + 2].clamp(min=1e-30).log().tolist()
-        off = (left - right) / 2 / min(left - 2 * middle + right, -1e-9)
-        return "", (at + off) / (4 * self.length * part), part
+            clear = best >= BINS * _FREE_CYCLES and chance[best] < _FUNDAMENTAL
+            part = k if clear else part
+        return "", peak(power, at) / (BINS * self.length * part), part
 
     def fit(self, lines: list[_Line], seen: Tensor) -> Tensor:
         """Least squares: a level and the lines ``(1 + L, V, T)``."""
@@ -190,61 +228,7 @@ class _Search:
         angles = [x.frequency * turns * torch.arange(1, x.harmonics + 1)[:, None] for x in lines]
         blocks = [torch.ones_like(turns)[None], *(torch.cat([x.sin(), x.cos()]) for x in angles)]
         waves, shared = torch.cat(blocks), seen[:1] if (seen == seen[:1]).all() else seen
-        products = waves * shared[:, None] @ waves.T + 1e-7 * self.length * torch.eye(len(waves))
+        products = waves * shared[:, None] @ waves.T + _RIDGE * self.length * torch.eye(len(waves))
         weights = torch.linalg.solve(products, (self.cells * seen @ waves.T)[..., None])[..., 0]
         pieces = weights.split([len(block) for block in blocks], 1)
         return torch.stack([piece @ block for piece, block in zip(pieces, blocks, strict=True)])
-
-
-def _gridded(columns: Tensor, axis: TimeAxis) -> tuple[Tensor, Tensor, float]:
-    """Means of the values in each cell ``(V, T)``, whether it has some, and its seconds."""
-    freq, wall = axis.frequency, axis._wall(axis.ticks)
-    ticks = wall.days * (86_400 * wall.per_second) + wall.ticks
-    seconds = (ticks - ticks.min()).double() / wall.per_second
-    apart = torch.unique(seconds).diff()
-    usual = apart[apart < 1.5 * apart.median()].mean()
-    step = float(seconds.max() / (apart / usual).round().sum())
-    if freq.confidence >= 0.5:
-        step = freq.multiple * _STEPS[freq.unit] if freq.of_calendar else float(freq.length)
-    step = max(step, float(seconds.max()) / (16 * len(seconds)))  # wider if nearly all is gap
-    at, given = (seconds / step).round().long(), columns.isfinite()
-    counts = columns.new_zeros(len(columns), int(at.max()) + 1).index_add_(1, at, given.double())
-    sums = torch.zeros_like(counts).index_add_(1, at, columns.where(given, 0.0))
-    return sums / counts.clamp(min=1), counts > 0, step
-
-
-def _levelled(cells: Tensor, seen: Tensor, step: float) -> Tensor:
-    """Take a robust line off, by values whole years apart, and clip, in units of the spread."""
-    years, size = cells.shape[1] * step / _YEAR, cells.abs().amax(1, keepdim=True)
-    apart = round(max(1, round(years / 4)) * _YEAR / step) if years >= 2.9 else cells.shape[1] // 4
-    if not _CYCLES <= years < 2.9:  # too few to tell a line from a year
-        width, lag = max(1, apart // 8), round(apart / max(1, apart // 8))
-        means = avg_pool1d(cells, width, width) / avg_pool1d(seen.double(), width, width)
-        gain = (means[:, lag:] - means[:, :-lag]).nanmedian(1, keepdim=True).values
-        cells = cells - gain.nan_to_num(0) / (lag * width) * torch.arange(cells.shape[1])
-    ordered, last = cells.where(seen, math.inf).sort(1).values, seen.sum(1, keepdim=True) - 1
-    low, middle, high = (ordered.gather(1, (q * last).clamp(min=0).long()) for q in (0.1, 0.5, 0.9))
-    cells, spread = cells - middle, (high - low) / 2.563
-    seen = seen & (cells.abs() > 1e-9 * size)  # the rest is rounding
-    return (cells / spread).clamp(-4, 4).where(spread > 0, cells).where(seen, 0.0)
-
-
-def _bridged(values: Tensor, seen: Tensor) -> Tensor:
-    """Straight lines over gaps: what a random walk does on average, so that none is a season."""
-    at, last = torch.arange(values.shape[1]), values.shape[1] - 1
-    before = at.where(seen, 0).cummax(1).values
-    after = at.where(seen, last).flip(1).cummin(1).values.flip(1)
-    share = (at - before) / (after - before).clamp(min=1)
-    return values.gather(1, before).lerp(values.gather(1, after), share.double())
-
-
-def _noise(logs: Tensor, widest: int) -> Tensor:
-    """The mean power whole cycles beside each bin, from what its logarithm is on average."""
-    sums = pad(logs.reshape(len(logs), -1, 4).cumsum(1), (0, 0, 1, 0))
-    at, last, sides = torch.arange(sums.shape[1] - 1), sums.shape[1] - 1, []
-    width = (at // 2).clamp(4, widest)
-    for start, stop in ((at - width, at - 1), (at + 2, at + width + 1)):
-        start = start.clamp(1, last - 1)
-        stop = stop.clamp(max=last).maximum(start + 1)
-        sides.append((sums[:, stop] - sums[:, start]) / (stop - start)[:, None])
-    return (torch.maximum(*sides) + 0.5772).exp().flatten(1)

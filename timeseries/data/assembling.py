@@ -100,7 +100,7 @@ class Assembler:
         return Series(name, axis, values, known, *self.columns)
 
     def _axis(self, rows: np.ndarray) -> TimeAxis:
-        ticks, unit, zone, _ = self.stamps
+        ticks, unit, zone = self.stamps[:3]
         try:
             if zone is not None:
                 return TimeAxis(ticks[rows], self.tz if self.tz is not None else zone, unit)
@@ -146,7 +146,7 @@ class Assembler:
         return array
 
     def _refuse_several(self) -> None:
-        """Refuse stamps that come again and again, if a column tells whose they are."""
+        """Refuse stamps that come again and again with other values: most would be left out."""
         ticks = pd.Series(self.stamps.ticks)
         again = int(ticks.duplicated().sum())
         if again < _SEVERAL * len(ticks):
@@ -161,6 +161,13 @@ class Assembler:
                     f"stamps of {self.table.path} must tell rows apart, but {again:,} of "
                     f"{len(ticks):,} come again: if {name!r} tells series apart, say group={name!r}"
                 )
+        rows = self.table.frame.astype(str).assign(ticks=ticks)
+        if int((ticks.duplicated() & ~rows.duplicated()).sum()) >= _SEVERAL * len(ticks):
+            raise ValueError(
+                f"stamps of {self.table.path} must tell rows apart, but {again:,} of "
+                f"{len(ticks):,} come again, with other values: if another column has the time of "
+                "day, name it by time= with that of the days"
+            )
 
     def notes(self) -> list[str]:
         """Say what was done, for people."""

@@ -1,5 +1,6 @@
 """What all forecasting data share: borders, scaling on the training rows, windows and loaders."""
 
+import copy
 from abc import ABC, abstractmethod
 
 import torch
@@ -80,6 +81,13 @@ class Forecasting(LightningDataModule, ABC):
         if self._prepared is None:
             self._prepared = self._prepare(self.load())
             rank_zero_info(self.describe())
+
+    def at_lookback(self, lookback: int) -> "Forecasting":
+        """The same series, seen at another lookback."""
+        other = copy.copy(self)
+        other.lookback = lookback
+        other._prepared = other._prepare(Reading(self.series, []))
+        return other
 
     @property
     def prepared(self) -> Prepared:

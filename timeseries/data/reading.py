@@ -61,6 +61,12 @@ def read_table(
         raise ValueError(f"line 1 of {table.path} must name the columns, got {table.names}")
     notes = table.notes
     notes.append(f"stamps are in {' and '.join(map(repr, times))}, written as {stamps.how}")
+    if tz is None and set(stamps.offsets) - {0}:
+        named = ", ".join(map(_offset, stamps.offsets))
+        notes.append(
+            f"stamps name other clocks than those of UTC ({named}), which they are shown on, and "
+            "encodings go by: say tz= to keep theirs"
+        )
     columns = asked or _columns_of_numbers(table, used, notes)
     assembler = Assembler(table, stamps, tz, interpolate, (tuple(columns), tuple(known_columns)))
     series = assembler.series(group)
@@ -69,6 +75,11 @@ def read_table(
 
 def _listed(names: str | Sequence[str] | None) -> list[str]:
     return [names] if isinstance(names, str) else list(names or ())
+
+
+def _offset(seconds: int) -> str:
+    hours, minutes = divmod(abs(seconds) // 60, 60)
+    return f"{'-' if seconds < 0 else '+'}{hours:02d}:{minutes:02d}"
 
 
 def _columns_of_numbers(table: Table, used: set[str], notes: list[str]) -> list[str]:

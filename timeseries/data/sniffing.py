@@ -135,7 +135,7 @@ def open_table(path: str | Path) -> Table:
     """
     path = Path(path).expanduser()
     if not path.is_file():
-        raise FileNotFoundError(f"path must be a CSV or Parquet file, but there is none at {path}")
+        raise FileNotFoundError(f"there is no file {path}: a table of CSV or Parquet is wanted")
     table = _open_parquet(path) if path.suffix.lower() in PARQUET else _open_csv(path)
     if not len(table.frame):
         raise ValueError(f"{path} must have names in its first line and rows below, got no rows")

@@ -31,12 +31,14 @@ class Stamps(NamedTuple):
         zone: the one they bring, and ticks are moments, since then in UTC; or None, and ticks are
             readings of a clock.
         how: they are written.
+        offsets: from UTC, in seconds, that they name.
     """
 
     ticks: np.ndarray
     unit: str
     zone: str | tzinfo | None
     how: str
+    offsets: tuple[int, ...] = ()
 
 
 def find_time(table: Table) -> list[str]:
@@ -113,8 +115,8 @@ def read_stamps(table: Table, names: Sequence[str], day_first: bool | None) -> S
         return Stamps(seconds_of(cells, parts), "s", None, "numbers")
     how = format_of(cells.texts[:_SAMPLE]) or format_of(cells.texts)
     if how is not None:
-        ticks, unit, is_utc, how = read_text(cells, how, day_first)
-        return Stamps(ticks, unit, "UTC" if is_utc else None, how)
+        ticks, unit, offsets, how = read_text(cells, how, day_first)
+        return Stamps(ticks, unit, "UTC" if offsets else None, how, tuple(offsets))
     return _epoch(cells)
 
 

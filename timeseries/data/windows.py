@@ -1,5 +1,6 @@
 """Sliding windows over series, gathered a whole batch at a time."""
 
+import copy
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -69,6 +70,12 @@ class Windows(Dataset):
             belongs.append(torch.full_like(starts[-1], row))
             before += len(one.axis)
         self.starts, self.belongs = torch.cat(starts), torch.cat(belongs)
+
+    def thinned(self, stride: int) -> "Windows":
+        """Every so many of the windows."""
+        other = copy.copy(self)
+        other.starts, other.belongs = self.starts[::stride], self.belongs[::stride]
+        return other
 
     @property
     def origins(self) -> Tensor:

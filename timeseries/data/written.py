@@ -63,7 +63,7 @@ def format_of(texts: Sequence[str]) -> str | None:
     return how if texts and fitting[how] * 2 >= len(texts) else None
 
 
-def read_text(cells: Cells, how: str, day_first: bool | None) -> tuple[Any, str, bool, str]:
+def read_text(cells: Cells, how: str, day_first: bool | None) -> tuple[Any, str, list[int], str]:
     """Read stamps of one format.
 
     Args:
@@ -72,8 +72,9 @@ def read_text(cells: Cells, how: str, day_first: bool | None) -> tuple[Any, str,
         day_first: whether the day is first, of two numbers that may both be months.
 
     Returns:
-        ``(T,)`` ticks since 1970-01-01T00:00 in int64; their unit; whether that is UTC; and how
-        they are written, with the order of day and month.
+        ``(T,)`` ticks since 1970-01-01T00:00 in int64; their unit; the offsets from UTC in seconds
+        that they name, and ticks are then in UTC; and how they are written, with the order of day
+        and month.
 
     Raises:
         ValueError: stamps of another format, days that there are not, or an order that cannot be
@@ -111,11 +112,12 @@ def read_text(cells: Cells, how: str, day_first: bool | None) -> tuple[Any, str,
     digits = [one.get("fraction", "") for one in found]
     places = 9 if max(map(len, digits)) > 6 else 6
     seconds = seconds_of(cells, parts)
-    offsets, is_utc = _offsets(cells, [one.get("offset", "") for one in found])
+    offsets, are_named = _offsets(cells, [one.get("offset", "") for one in found])
+    named = np.unique(offsets).tolist() if are_named else []
     fractions = np.array([int(text.ljust(places, "0")) if text else 0 for text in digits])
     if places == 9 and np.abs(seconds).max() > 2**63 / 10**9 - 10**5:
         cells.refuse("be within 1678 to 2261 to have nanoseconds", [np.abs(seconds).argmax()])
-    return (seconds - offsets) * 10**places + fractions, {6: "us", 9: "ns"}[places], is_utc, how
+    return (seconds - offsets) * 10**places + fractions, {6: "us", 9: "ns"}[places], named, how
 
 
 def seconds_of(cells: Cells, parts: dict[str, np.ndarray]) -> np.ndarray:

@@ -18,7 +18,7 @@ _OPTIONS = (
     (r"say group='([^']*)'", r"say --group '\1'"),
     (r"name it by time=", "name it: --time COLUMN"),
     (r"leave tz out", "leave --tz out"),
-    (r"say tz= to keep them", "say --tz to keep them"),
+    (r"say tz= to keep", "say --tz ZONE to keep"),
     (r"tz='([^']*)'", r"--tz \1"),
     (r"state freq\b", "state --freq"),
     (r"\bregion='([^']*)'", r"\1"),

@@ -12,15 +12,14 @@ from timeseries.forecasting.evaluating import (
     Errors,
     Evaluation,
     Forecast,
-    evaluate,
+    evaluate_all,
     regressions,
 )
 from timeseries.forecasting.fitting import (
     Fit,
-    Tabled,
     columns_of,
-    everything,
     measure,
+    network_of,
     refit,
     stride_of,
 )
@@ -80,8 +79,7 @@ def compare(
     """
     other = other_clock(data, ready, options)
     others = [] if other is None else on_clocks(choice.parts, clock(other))
-    encoding = everything(choice.parts, others)
-    network = Tabled(ready, encoding)
+    network = network_of(ready, [*choice.parts, *others])
     stride = stride_of(ready, network.read.shape[1])
     if stride > 1:
         telling.decide(
@@ -134,7 +132,7 @@ def _measure(
     measured = {}
     for split in ("val", "test"):
         with progress(f"forecasting every window of {split}") as tell:
-            found = evaluate(ready, split, single, several, [name], tell)
+            found = evaluate_all(ready, split, single, several, [name], tell)
         errors = {key: one._asdict() for key, one in found.errors.items()}
         measured[split] = found._replace(errors=errors)._asdict()
     return measured

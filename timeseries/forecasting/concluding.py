@@ -9,9 +9,9 @@ from torch import Tensor
 from posenc_mm import TimeAxis
 from timeseries.forecasting.comparing import Compared
 from timeseries.forecasting.drawing import PANELS, Panel
-from timeseries.forecasting.evaluating import Errors, better
+from timeseries.forecasting.evaluating import NOTHING, STRETCHES, Errors, better
 from timeseries.forecasting.preparing import Ready
-from timeseries.forecasting.telling import Telling, listed
+from timeseries.forecasting.telling import Telling, counted, listed
 from timeseries.forecasting.trying import RIDGE
 
 
@@ -182,10 +182,14 @@ def _tell_verdict(compared: Compared, telling: Telling) -> None:
     if told:
         telling.find(f"the model beats {best} ({change})")
     elif told is None:
+        why = "as chance may have it, over ten stretches of the test"
+        if abs(own.mae - other.mae) <= NOTHING * other.mae:
+            why = "a hundredth or less"
+        elif len(test.origins) < STRETCHES:
+            why = f"of {counted(len(test.origins), 'window')}, too few to tell"
         telling.warn(
-            f"the model is not told from {best} ({change}): the difference is a hundredth or "
-            "less, or within chance over ten stretches of the test. What needs no model may do as "
-            "well"
+            f"the model is not told from {best} ({change}): the difference is {why}. What needs no "
+            "model may do as well"
         )
     else:
         telling.warn(
@@ -221,13 +225,13 @@ def _tell_intervals(
             f"{widths.windows:,} held-out windows are too few for {options.level:.0%}: intervals "
             "are as wide as the largest error"
         )
-    counted = [name for name, is_count in zip(ready.columns, ready.tallies.all(0), strict=True)
-               if is_count]  # fmt: skip
+    counts = [name for name, is_count in zip(ready.columns, ready.tallies.all(0), strict=True)
+              if is_count]  # fmt: skip
     if options.least is not None:
         telling.decide("least value", f"{options.least:g}", "as asked", "--least")
-    elif counted:
+    elif counts:
         why = "whole numbers, and none is below 0"
-        telling.decide("least value", f"0 for {listed(counted)}", why, "--least")
+        telling.decide("least value", f"0 for {listed(counts)}", why, "--least")
 
 
 def _change(after: float, before: float) -> float | None:

@@ -3,6 +3,7 @@
 import datetime
 import math
 import textwrap
+import warnings
 import zoneinfo
 from pathlib import Path
 from typing import NamedTuple
@@ -79,7 +80,10 @@ def draw(
                 shown.setdefault(label, handle)
         figure.legend(shown.values(), shown.keys(), loc="outside lower center", ncols=len(shown))
         figure.suptitle("\n".join(textwrap.wrap(title, 150)), fontsize=11)
-        figure.savefig(path, dpi=130)
+        with warnings.catch_warnings():
+            # Names may be in any script; what the font lacks is drawn as a box.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+            figure.savefig(path, dpi=130)
 
 
 def _draw(place: Axes, panel: Panel, zone: str | None, level: float) -> None:
@@ -88,8 +92,9 @@ def _draw(place: Axes, panel: Panel, zone: str | None, level: float) -> None:
     place.plot(*_broken(moments, values, usual), color=GREY, linewidth=1.1, label="past")
     lower, middle, upper = panel.bounds
     ahead, low, high = _broken(panel.ahead, torch.stack((lower, upper)), usual)
+    # With an edge, so that a row by itself has an interval too.
     place.fill_between(
-        ahead, low, high, color=BLUE, alpha=0.18, linewidth=0, label=f"{level:.0%} interval"
+        ahead, low, high, color=BLUE, alpha=0.18, linewidth=1.5, label=f"{level:.0%} interval"
     )
     joined = torch.cat((moments[-1:], panel.ahead)), torch.cat((values[-1:], middle))
     place.plot(*_broken(*joined, usual), color=BLUE, linewidth=1.4, label="forecast")
@@ -99,6 +104,7 @@ def _draw(place: Axes, panel: Panel, zone: str | None, level: float) -> None:
         place.plot(
             *_broken(panel.ahead, panel.real, usual),
             color=ORANGE, linewidth=1.2, linestyle="--", label="what came",
+            marker="o" if len(panel.real) <= _MARKED else None, markersize=2.5,
         )  # fmt: skip
     place.axvline(_date(float(moments[-1])), color="black", linewidth=0.6, alpha=0.5)
     place.set_title(panel.title, loc="left")

@@ -15,9 +15,9 @@ from timeseries.networks import Linear
 from timeseries.scores import across_change
 
 # Below this share of an error, a difference is none to speak of.
-_NOTHING = 0.01
+NOTHING = 0.01
 # Stretches of time that a difference has to show in: windows that overlap are no independent ones.
-_STRETCHES = 10
+STRETCHES = 10
 _STUDENT = 2.26
 Forecast = Callable[[Batch], Tensor]
 
@@ -96,7 +96,7 @@ def regressions(network: Linear, fits: list[Fit]) -> Callable[[Batch], dict[str,
     return forecast
 
 
-def evaluate(
+def evaluate_all(
     ready: Ready,
     split: str,
     single: dict[str, Forecast],
@@ -104,7 +104,7 @@ def evaluate(
     kept: list[str],
     tell: Callable[[float], None],
 ) -> Evaluation:
-    """Measure forecasts on every window of a split.
+    """Measure many forecasts on every window of a split, in one pass.
 
     Args:
         ready: the windows.
@@ -158,18 +158,21 @@ def better(one: Errors, other: Errors, origins: Tensor) -> bool | None:
 
     Returns:
         Whether its mean absolute error is smaller, None if that is by less than a hundredth, or not
-        to be told with 95 % certainty by Student's distribution over ten stretches of time.
+        to be told with 95 % certainty by Student's distribution over ten stretches of time, or if
+        there are not as many windows.
     """
+    if len(origins) < STRETCHES:
+        return None
     order = origins.argsort(stable=True)
-    difference = (other.absolute - one.absolute)[order].tensor_split(_STRETCHES)
-    counts = one.counts[order].tensor_split(_STRETCHES)
+    difference = (other.absolute - one.absolute)[order].tensor_split(STRETCHES)
+    counts = one.counts[order].tensor_split(STRETCHES)
     means = torch.stack(
         [
             part.sum() / count.sum().clamp(min=1)
             for part, count in zip(difference, counts, strict=True)
         ]
     )
-    bound = _STUDENT * float(means.std()) / _STRETCHES**0.5
+    bound = _STUDENT * float(means.std()) / STRETCHES**0.5
     mean = float(means.mean())
-    bound = max(bound, _NOTHING * other.mae)
+    bound = max(bound, NOTHING * other.mae)
     return None if abs(mean) <= bound else mean > 0

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from posenc_mm import AdditiveEncoding
-from timeseries.data import Windows
+from timeseries.data import Split
 from timeseries.forecasting.choosing import Part, features
 from timeseries.forecasting.preparing import Ready
 from timeseries.networks import Linear, Shape
@@ -49,33 +49,34 @@ class Sums(NamedTuple):
     test: Moments
 
 
-class Tabled(Linear):
-    """A linear network that has evaluated its encoding at every row of the data, once.
+class Tabled(AdditiveEncoding):
+    """An encoding that has been evaluated at every row of the data, once.
 
     Args:
-        ready: the data.
         encoding: of moments, with nothing to learn.
+        split: windows of these rows.
     """
 
-    def __init__(self, ready: Ready, encoding: AdditiveEncoding | None) -> None:
-        shape = Shape(ready.lookback, ready.horizon, ready.variates, ready.known_width)
-        super().__init__(shape, encoding)
-        self.at = torch.cat([windows.moments for windows in ready.split]).unique()
-        self.table = torch.zeros(len(self.at), 0)
-        if encoding is not None:
-            with torch.inference_mode():
-                self.table = encoding(self.at.unsqueeze(-1)).double()
+    def __init__(self, encoding: AdditiveEncoding, split: Split) -> None:
+        super().__init__()
+        self.encoding, self.dim = encoding, encoding.dim
+        self.at = torch.cat([windows.moments for windows in split]).unique()
+        with torch.inference_mode():
+            self.table = encoding(self.at.unsqueeze(-1))
 
-    def regressors(self, past: Tensor, moments: Tensor, known: Tensor) -> tuple[Tensor, Tensor]:
-        future = moments[:, self.shape.lookback :].contiguous()
-        rows = torch.searchsorted(self.at, future).clamp(max=len(self.at) - 1)
-        if not torch.equal(self.at[rows], future):
-            return super().regressors(past, moments, known)
-        encoded = self.table[rows].to(past.dtype)
-        if self.shape.known:
-            encoded = torch.cat((encoded, known[:, self.shape.lookback :]), dim=-1)
-        seen = (past - past[:, -1:]).movedim(1, 2)
-        return torch.cat((seen, torch.ones_like(seen[..., :1])), dim=-1), encoded
+    def forward(self, positions: Tensor) -> Tensor:
+        moments = positions[..., 0].contiguous()
+        rows = torch.searchsorted(self.at, moments).clamp(max=len(self.at) - 1)
+        if not torch.equal(self.at[rows], moments):
+            return self.encoding(positions)
+        return self.table[rows]
+
+
+def network_of(ready: Ready, parts: Sequence[Part]) -> Linear:
+    """A linear network that all encodings of all regressions are in, side by side."""
+    shape = Shape(ready.lookback, ready.horizon, ready.variates, ready.known_width)
+    encoding = features(parts)
+    return Linear(shape, None if encoding is None else Tabled(encoding, ready.split))
 
 
 def stride_of(ready: Ready, width: int) -> int:
@@ -101,7 +102,7 @@ def measure(ready: Ready, network: Linear, stride: int, tell: Callable[[float], 
     counts = [len(split.train) // stride, len(split.val), len(split.test)]
     parts, done = [], 0
     for windows, count in zip(split, counts, strict=True):
-        thinned = _Thinned(windows, stride if windows is split.train else 1)
+        thinned = windows.thinned(stride if windows is split.train else 1)
         before, share = done / sum(counts), count / sum(counts)
 
         def told(part: float, before: float = before, share: float = share) -> None:
@@ -147,20 +148,6 @@ def columns_of(parts: Sequence[Part], known: int) -> tuple[list[list[int]], list
         ends.append(ends[-1] + part.encoding.dim)
     own = [list(range(start, end)) for start, end in zip(ends, ends[1:], strict=False)]
     return own, list(range(ends[-1], ends[-1] + known))
-
-
-def everything(parts: Sequence[Part], others: Sequence[Part]) -> AdditiveEncoding | None:
-    """All encodings of all regressions side by side."""
-    return features([*parts, *others])
-
-
-class _Thinned(Windows):
-    """Some of the windows."""
-
-    def __init__(self, windows: Windows, stride: int) -> None:
-        self.__dict__.update(windows.__dict__)
-        self.starts = windows.starts[::stride]
-        self.belongs = windows.belongs[::stride]
 
 
 def _only(sums: Moments, columns: list[int]) -> Moments:

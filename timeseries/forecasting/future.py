@@ -11,11 +11,11 @@ from torch import Tensor
 from posenc_mm import TimeAxis
 from posenc_mm.timestamps.zones import offsets_at, to_utc
 from timeseries.data.sniffing import Table, open_table
-from timeseries.data.stamps import find_time, read_stamps
+from timeseries.data.stamps import Stamps, find_time, read_stamps
 from timeseries.forecasting.asking import UndecidedError, UnusableError, refusal
 from timeseries.forecasting.preparing import Ready
 from timeseries.forecasting.reading import Data, clock, like, stated
-from timeseries.forecasting.telling import Telling, listed
+from timeseries.forecasting.telling import Telling, counted, listed
 
 _DAY = 86_400
 TEMPLATE = "future-template.csv"
@@ -152,8 +152,8 @@ def _time(table: Table, options: argparse.Namespace) -> list[str]:
     return asked if asked and len(asked) == len(options.time) else find_time(table)
 
 
-def _axis(past: TimeAxis, stamps: object, rows: Tensor, table: Table) -> TimeAxis:
-    ticks, unit, zone, _ = stamps  # type: ignore[misc]
+def _axis(past: TimeAxis, stamps: Stamps, rows: Tensor, table: Table) -> TimeAxis:
+    ticks, unit, zone = stamps[:3]
     if not len(rows):
         raise UnusableError(f"{table.path} has no row of one of the series of --group")
     if (zone is None) != (past.zone is None) and past.zone is None:
@@ -195,7 +195,14 @@ def _expected(
         return order
     wanted = _continued(past, data, options, horizon)
     moments = (wanted.seconds().double() * 1000).round().long()
-    row_of = {int(moment): row for row, moment in enumerate(there.tolist())}
+    row_of: dict[int, int] = {}
+    for row, moment in enumerate(there.tolist()):
+        row_of.setdefault(moment, row)
+    if len(row_of) < len(there):
+        telling.warn(
+            f"left out of {options.future}, as they have the stamp of an earlier row: "
+            f"{counted(len(there) - len(row_of), 'row')}"
+        )
     missing = [row for row, moment in enumerate(moments.tolist()) if moment not in row_of]
     if missing:
         stamps = wanted[missing].isoformat()
@@ -204,7 +211,7 @@ def _expected(
             f"{wanted[-1].isoformat()[0]}, got none for {listed(stamps, 4)}; its rows are of "
             f"{' to '.join(future[[int(there.argmin()), int(there.argmax())]].isoformat())}"
         )
-    more = len(there) - horizon
+    more = len(row_of) - horizon
     if more > 0:
         telling.find(f"{more:,} more rows of {options.future} are not of the horizon")
     return torch.tensor([row_of[int(moment)] for moment in moments.tolist()])

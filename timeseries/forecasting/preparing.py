@@ -76,13 +76,9 @@ def prepare(
     """
     ends = [borders(len(one.series.axis), horizon) for one in filled]
     parts = [_parts(one, end, lookback) for one, end in zip(filled, ends, strict=True)]
-    kept = [
-        row
-        for row, part in enumerate(parts)
-        if all(any(b - a >= lookback + horizon for a, b in part[name]) for name in SPLITS)
-    ]
+    kept = [row for row, part in enumerate(parts) if _has_windows(part, lookback + horizon)]
     if not kept:
-        raise UnusableError(_too_short(filled, lookback, horizon))
+        raise UnusableError(_too_short(filled, ends, lookback, horizon))
     left = [one.series.name for row, one in enumerate(filled) if row not in kept]
     if left:
         telling.warn(f"too short to be evaluated, so not forecast: {listed(left)}")
@@ -193,12 +189,23 @@ def _tallies(values: Tensor) -> Tensor:
     return ((values >= 0) & (values == values.round())).all(0)
 
 
-def _too_short(filled: list[Filled], lookback: int, horizon: int) -> str:
+def _has_windows(part: dict[str, list[tuple[int, int]]], length: int) -> bool:
+    return all(any(end - start >= length for start, end in part[name]) for name in SPLITS)
+
+
+def _too_short(filled: list[Filled], ends: list[Borders], lookback: int, horizon: int) -> str:
+    advice, fewer = "a smaller --horizon", lookback // 2
+    while fewer:
+        pairs = zip(filled, ends, strict=True)
+        if any(_has_windows(_parts(*pair, fewer), fewer + horizon) for pair in pairs):
+            advice = f"--lookback {fewer}, or less"
+            break
+        fewer //= 2
     one = max(filled, key=lambda many: len(many.series.axis))
     longest = max(end - start for start, end in one.pieces)
     gaps = f" in {len(one.pieces):,} pieces, the longest of {longest:,}" if one.long else ""
     return (
         f"{one.series.name} has {len(one.series.axis):,} rows{gaps}: some to train, to validate "
         f"and to test have to be {lookback + horizon:,} in a row without a gap (lookback "
-        f"{lookback:,}, horizon {horizon:,}). Take a smaller --lookback or --horizon"
+        f"{lookback:,}, horizon {horizon:,}). Take {advice}"
     )

@@ -6,6 +6,7 @@ from functools import cache
 from typing import NamedTuple
 
 from posenc_mm.timestamps import Frequency, TimeAxis, Zone, zone_of
+from posenc_mm.timestamps.spectrum import STEPS
 from timeseries.data import Finding, Series, inspect, read_table
 from timeseries.forecasting.asking import UndecidedError, UnusableError, refusal, spoken
 from timeseries.forecasting.telling import Telling, listed
@@ -13,9 +14,12 @@ from timeseries.forecasting.telling import Telling, listed
 _MADE_UP = "leave encodings of the calendar out"
 _FOLLOWED = re.compile(r"should go by clocks as the values do, such as tz='([^']+)'")
 # Notes of the reader about rows that are not as they were, which people should see first.
-_SERIOUS = ("left out", "taken for", "filled", "sorted", "columns left out", "stamps skip")
+_SERIOUS = ("left out", "taken for", "filled", "sorted", "columns left out", "stamps skip",
+            "stamps name other clocks")  # fmt: skip
 _LOOKED_AT = 5
 _REGULAR = 0.5
+# Steps of the calendar may be of two names: 30 days a month, half of one 15.
+_ABOUT = 0.1
 
 
 class Data(NamedTuple):
@@ -154,10 +158,18 @@ def _frequency(series: list[Series], options: argparse.Namespace) -> tuple[Frequ
     if options.freq is None:
         return commonest, regular
     asked = options.freq
-    if regular and not asked.of_calendar and not commonest.of_calendar:
-        if asked.length != commonest.length:
-            raise UndecidedError(
-                f"--freq must be how far rows are apart, got {asked}: {commonest.evidence}. Leave "
-                "it out, or bring the table to that frequency"
-            )
+    exact = not asked.of_calendar and not commonest.of_calendar
+    share = _length(asked) / _length(commonest)
+    if regular and abs(share - 1) > (0.0 if exact else _ABOUT):
+        raise UndecidedError(
+            f"--freq must be how far rows are apart, got {asked}: {commonest.evidence}. Leave it "
+            "out, or bring the table to that frequency"
+        )
     return asked, regular
+
+
+def _length(frequency: Frequency) -> float:
+    """Seconds of a step, of those of the calendar the mean."""
+    if frequency.of_calendar:
+        return frequency.multiple * STEPS[frequency.unit]
+    return float(frequency.length)

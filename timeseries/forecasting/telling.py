@@ -78,7 +78,8 @@ def progress(text: str) -> Iterator[Callable[[float], None]]:
         What takes the share done, from 0 to 1.
     """
     parts = TextColumn(f"  {text}"), BarColumn(), TimeElapsedColumn(), TimeRemainingColumn()
-    with Progress(*parts, console=Console(file=sys.stderr), transient=True) as bar:
+    console = Console(file=sys.stderr)
+    with Progress(*parts, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task(text, total=1.0)
         yield lambda share: bar.update(task, completed=share)
 
