@@ -4,9 +4,10 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from posenc_mm.bias import AttentionBias
+from posenc_mm.bias import AttentionBias, Contextual, ContextualBias
 from posenc_mm.rotary import Rotation, rotate
 from posenc_mm.visibility import check_start, visible_keys
+from posenc_mm.weighing import weighted, with_vectors
 
 BACKENDS = ("auto", "sdpa", "dense")
 
@@ -18,7 +19,7 @@ def attend(
     *,
     rotation: Rotation | None = None,
     k_rotation: Rotation | None = None,
-    bias: AttentionBias | Tensor | None = None,
+    bias: AttentionBias | ContextualBias | Contextual | Tensor | None = None,
     after: AttentionBias | Tensor | None = None,
     q_positions: Tensor | None = None,
     k_positions: Tensor | None = None,
@@ -43,7 +44,8 @@ def attend(
         k_rotation: of the keys, where they are other rows than the queries.
         bias: a bias module, evaluated at the positions given, or its evaluated form, which
             broadcasts to ``(B, H, N, M)``; it is rounded to q's dtype. A module that acts after the
-            softmax, such as :class:`posenc_mm.ERPE`, is taken as ``after``.
+            softmax, such as :class:`posenc_mm.ERPE`, is taken as ``after``. One that is contextual
+            meets queries and keys as they are multiplied, turned by any rotation.
         after: :math:`a`, likewise, added to the weights after the softmax: 0 where a key is hidden.
         q_positions: ``(..., N, A)``, for a bias module.
         k_positions: ``(..., M, A)``; those of the queries unless given.
@@ -54,7 +56,8 @@ def attend(
         segments: ``(M,)`` or ``(B, M)``, the document of each key row; a query sees keys of the
             document at its own row.
         window: a query sees keys less than this many rows away, on either side.
-        scale: :math:`s`; :math:`D^{-1/2}` unless given.
+        scale: :math:`s`; unless given that of a contextual bias which has one, or
+            :math:`D^{-1/2}`.
         backend: ``"sdpa"`` forces torch's fused attention without a mask tensor and refuses what it
             cannot express, ``"dense"`` forces a mask tensor, ``"auto"`` picks. ``after`` is one
             matrix product more beside any of them.
@@ -79,8 +82,11 @@ def attend(
     check_start(q_start, q.shape[0])
     if isinstance(bias, AttentionBias) and bias.after_softmax and after is None:
         bias, after = None, bias
-    bias = _evaluated("bias", bias, q_positions, k_positions, q.shape[1])
-    after = _evaluated("after", after, q_positions, k_positions, q.shape[1])
+    said = _evaluated("bias", bias, q_positions, k_positions, q)
+    bias = said.logits(q, k) if isinstance(said, Contextual) else said
+    if isinstance(said, Contextual) and scale is None:
+        scale = said.scale
+    beside = _evaluated("after", after, q_positions, k_positions, q)
     unmasked = bias is None and key_mask is None and segments is None and window is None
     # One query beside the last key sees every key: decoding needs no causal mask.
     last = causal and q_start is None and q.shape[2] == 1
@@ -93,7 +99,7 @@ def attend(
         )
     fused = fused and backend != "dense"
     visible = None
-    if after is not None or not fused:
+    if beside is not None or not fused:
         visible = visible_keys(q, k, causal, q_start, key_mask, segments, window)
     if fused:
         out = functional.scaled_dot_product_attention(
@@ -104,9 +110,13 @@ def attend(
             scale=scale,
             enable_gqa=q.shape[1] != k.shape[1],
         )
+    elif bias is not None and isinstance(said, Contextual) and said.of_values:
+        out = with_vectors(q, k, v, _fitted("bias", bias, q, k), visible, scale, said)
     else:
         out = _dense(q, k, v, bias, visible, scale)
-    return out if after is None else out + _weighted(after, q, k, v, visible)
+    if not isinstance(beside, Tensor):
+        return out
+    return out + weighted(_fitted("after", beside, q, k), q, v, visible)
 
 
 def _dense(
@@ -135,20 +145,6 @@ def _dense(
         q, k, v, attn_mask=mask, scale=scale, enable_gqa=q.shape[1] != k.shape[1]
     )
     return out if blind is None else out.masked_fill(blind, 0.0)
-
-
-def _weighted(after: Tensor, q: Tensor, k: Tensor, v: Tensor, visible: Tensor | None) -> Tensor:
-    weights = _fitted("after", after, q, k)
-    weights = weights[(None,) * (4 - weights.ndim)]
-    if visible is not None:
-        weights = weights.masked_fill(~visible, 0.0)
-    weights = weights.expand(-1, q.shape[1], -1, -1)
-    grouped = (v.shape[1], q.shape[1] // max(v.shape[1], 1))
-    weights = weights.reshape(weights.shape[0], *grouped, *weights.shape[2:])
-    # Weights that all samples share are not repeated for each.
-    if weights.shape[0] == 1:
-        return torch.einsum("kgnm,bkme->bkgne", weights[0], v).flatten(1, 2)
-    return torch.einsum("bkgnm,bkme->bkgne", weights, v).flatten(1, 2)
 
 
 def _fitted(name: str, bias: Tensor, q: Tensor, k: Tensor) -> Tensor:
@@ -193,26 +189,30 @@ def _rotated(
 
 def _evaluated(
     name: str,
-    bias: AttentionBias | Tensor | None,
+    bias: AttentionBias | ContextualBias | Contextual | Tensor | None,
     q_positions: Tensor | None,
     k_positions: Tensor | None,
-    heads: int,
-) -> Tensor | None:
+    q: Tensor,
+) -> Tensor | Contextual | None:
     if bias is None or isinstance(bias, Tensor):
         return bias
-    if not isinstance(bias, AttentionBias):
+    if isinstance(bias, Contextual) and name == "bias":
+        return bias
+    if not isinstance(bias, (AttentionBias, ContextualBias)):
         raise ValueError(f"{name} must be an AttentionBias or a tensor, got {type(bias).__name__}")
     if bias.after_softmax != (name == "after"):
         place = "after the softmax" if name == "after" else "on the logits where after is given"
         raise ValueError(f"{name} must act {place}, got {type(bias).__name__}")
-    if bias.heads != heads:
-        raise ValueError(f"{name} is for {bias.heads} heads, but q has {heads}")
+    if bias.heads != q.shape[1]:
+        raise ValueError(f"{name} is for {bias.heads} heads, but q has {q.shape[1]}")
     if q_positions is None:
         raise ValueError(
             f"{name} is a module: give q_positions (and k_positions) to evaluate it at"
         )
-    evaluated: Tensor = bias(q_positions, q_positions if k_positions is None else k_positions)
-    return evaluated
+    said: Tensor | Contextual = bias(
+        q_positions, q_positions if k_positions is None else k_positions
+    )
+    return said
 
 
 def _check_shapes(q: Tensor, k: Tensor, v: Tensor, backend: str) -> None:

@@ -1,102 +1,29 @@
 """The smallest host of all three kinds: where each one acts, as a program."""
 
-from einops import rearrange
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeAlias
+
 from torch import Tensor, nn
 
 from posenc_mm.additive import AdditiveEncoding
-from posenc_mm.attention import attend
-from posenc_mm.bias import AttentionBias
+from posenc_mm.bias import AttentionBias, ContextualBias
+from posenc_mm.blocks import Block
 from posenc_mm.cache import KVCache
 from posenc_mm.checks import check_whole
-from posenc_mm.rotary import RotaryEncoding, Rotation, rotate
+from posenc_mm.rotary import RotaryEncoding, Rotation, XPos
+from posenc_mm.schedule import distinct, per_layer, spread
 
-
-class Attention(nn.Module):
-    """Multi-head self-attention that takes a rotation and biases as tensors.
-
-    Args:
-        dim: width of the tokens, a multiple of ``heads``.
-        heads: number of query heads :math:`H`.
-        kv_heads: number of key and value heads, a divisor of ``heads``; ``heads`` unless given.
-        dropout: of the output, in training.
-    """
-
-    def __init__(
-        self, dim: int, heads: int, *, kv_heads: int | None = None, dropout: float = 0.0
-    ) -> None:
-        super().__init__()
-        kv_heads = heads if kv_heads is None else kv_heads
-        if heads < 1 or dim % heads:
-            raise ValueError(f"heads must divide dim, got heads={heads} and dim={dim}")
-        if kv_heads < 1 or heads % kv_heads:
-            raise ValueError(
-                f"kv_heads must divide heads, got kv_heads={kv_heads} and heads={heads}"
-            )
-        self.heads, self.kv_heads, self.head_dim = heads, kv_heads, dim // heads
-        self.qkv = nn.Linear(dim, (heads + 2 * kv_heads) * self.head_dim)
-        self.out = nn.Linear(dim, dim)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
-        self,
-        x: Tensor,
-        *,
-        rotation: Rotation | None = None,
-        bias: Tensor | None = None,
-        after: Tensor | None = None,
-        causal: bool = False,
-        key_mask: Tensor | None = None,
-        segments: Tensor | None = None,
-        cache: KVCache | None = None,
-        layer: int = 0,
-    ) -> Tensor:
-        """Attend among tokens ``(B, N, D)``, and to those in the cache."""
-        parts = rearrange(self.qkv(x), "b n (h d) -> b h n d", d=self.head_dim)
-        q, k, v = parts.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
-        if rotation is not None:
-            q, k = rotate(q, rotation), rotate(k, rotation)
-        if cache is not None:
-            k, v = cache.extend(layer, k, v)
-        seen = attend(
-            q, k, v, bias=bias, after=after, causal=causal, key_mask=key_mask, segments=segments
-        )
-        mixed: Tensor = self.dropout(self.out(rearrange(seen, "b h n d -> b n (h d)")))
-        return mixed
-
-
-class Block(nn.Module):
-    """Attention and a two-layer perceptron, each normalised first and added to what came.
-
-    Args:
-        dim: width of the tokens.
-        heads: number of query heads :math:`H`.
-        kv_heads: number of key and value heads.
-        mlp_ratio: hidden width of the perceptron over ``dim``.
-        dropout: of both outputs, in training.
-    """
-
-    def __init__(
-        self, dim: int, heads: int, *, kv_heads: int | None, mlp_ratio: float, dropout: float
-    ) -> None:
-        super().__init__()
-        hidden = int(dim * mlp_ratio)
-        self.norm1, self.norm2 = nn.LayerNorm(dim), nn.LayerNorm(dim)
-        self.attention = Attention(dim, heads, kv_heads=kv_heads, dropout=dropout)
-        self.mlp = nn.Sequential(
-            nn.Linear(dim, hidden), nn.GELU(), nn.Linear(hidden, dim), nn.Dropout(dropout)
-        )
-
-    def forward(self, x: Tensor, **attention: object) -> Tensor:
-        """Pass tokens ``(B, N, D)`` through; keywords go to :class:`Attention`."""
-        x = x + self.attention(self.norm1(x), **attention)
-        out: Tensor = x + self.mlp(self.norm2(x))
-        return out
+Bias: TypeAlias = AttentionBias | ContextualBias
+Temperature: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class Transformer(nn.Module):
     r"""A pre-norm transformer with the three slots; all empty is a transformer without positions.
 
-    Each encoding is evaluated once per call; layers receive tensors.
+    Each encoding is evaluated once per call; layers receive tensors. What acts in the layers may be
+    one for all of them, or a sequence of one per layer, None for none, such as
+    :func:`posenc_mm.schedule.every` makes: layers without positions, bases of local and of global
+    layers. Layers that share an object share its parameters, and its one evaluation.
 
     References:
         Vaswani et al.: Attention Is All You Need (2017), https://arxiv.org/abs/1706.03762
@@ -106,9 +33,13 @@ class Transformer(nn.Module):
         depth: number of layers.
         heads: number of query heads :math:`H`.
         additive: added to the tokens, of width ``dim``.
-        rotary: turns queries and keys, for heads of ``dim / heads`` channels.
+        rotary: turns queries and keys, for heads of ``dim / heads`` channels; or one per layer.
         bias: added to the attention logits, or to the weights after the softmax where its class
-            says so, for ``heads`` heads.
+            says so, for ``heads`` heads; or one per layer.
+        temperature: makes the factor of each query from its position, such as
+            :class:`posenc_mm.temperature.StepTemperature`; or one per layer.
+        window: a token sees those less than this many rows away; or one per layer. Rows of padding
+            count only between real tokens, where a cache has none.
         causal: whether a token sees only itself and what came before.
         kv_heads: number of key and value heads (grouped queries); ``heads`` unless given.
         mlp_ratio: hidden width of the perceptrons over ``dim``.
@@ -119,7 +50,8 @@ class Transformer(nn.Module):
 
     Raises:
         ValueError: a width or number of heads does not divide, or differs from an encoding's; a
-            cache comes without ``causal``, or with ``segments``.
+            sequence is not of one per layer; a cache comes without ``causal``, with ``segments``,
+            or keeps rotated keys where the encoding needs raw ones.
 
     Example:
         >>> import torch
@@ -136,8 +68,10 @@ class Transformer(nn.Module):
         heads: int,
         *,
         additive: AdditiveEncoding | None = None,
-        rotary: RotaryEncoding | None = None,
-        bias: AttentionBias | None = None,
+        rotary: RotaryEncoding | Sequence[RotaryEncoding | None] | None = None,
+        bias: Bias | Sequence[Bias | None] | None = None,
+        temperature: Temperature | Sequence[Temperature | None] | None = None,
+        window: int | Sequence[int | None] | None = None,
         causal: bool = False,
         kv_heads: int | None = None,
         mlp_ratio: float = 4.0,
@@ -149,27 +83,26 @@ class Transformer(nn.Module):
             Block(dim, heads, kv_heads=kv_heads, mlp_ratio=mlp_ratio, dropout=dropout)
             for _ in range(depth)
         )
-        kinds = {"additive": AdditiveEncoding, "rotary": RotaryEncoding, "bias": AttentionBias}
-        for name, given in {"additive": additive, "rotary": rotary, "bias": bias}.items():
-            if given is not None and not isinstance(given, kinds[name]):
-                raise ValueError(f"{name} must be a {kinds[name].__name__}, got {given!r}")
+        if additive is not None and not isinstance(additive, AdditiveEncoding):
+            raise ValueError(f"additive must be an AdditiveEncoding, got {additive!r}")
         if additive is not None and additive.dim != dim:
             raise ValueError(f"additive is {additive.dim} wide, but the tokens are dim={dim}")
-        if rotary is not None and rotary.head_dim != dim // heads:
-            raise ValueError(
-                f"rotary is for heads of {rotary.head_dim} channels, but dim={dim} and "
-                f"heads={heads} make {dim // heads}"
-            )
-        if rotary is not None and rotary.heads not in (None, heads):
-            raise ValueError(f"rotary is for {rotary.heads} heads, but heads={heads}")
-        if rotary is not None and rotary.heads and kv_heads not in (None, heads):
-            raise ValueError(
-                f"rotary has a rotation per head, which needs as many key heads: got "
-                f"heads={heads} and kv_heads={kv_heads}"
-            )
-        if bias is not None and bias.heads != heads:
-            raise ValueError(f"bias is for {bias.heads} heads, but heads={heads}")
-        self.additive, self.rotary, self.bias = additive, rotary, bias
+        rotaries, self._rotary_of = distinct(per_layer("rotary", rotary, depth))
+        biases, self._bias_of = distinct(per_layer("bias", bias, depth))
+        for turning in rotaries:
+            _check_rotary(turning, dim, heads, kv_heads)
+        for added in biases:
+            _check_bias(added, dim, heads)
+        self.additive = additive
+        self.rotary = nn.ModuleList(rotaries) if isinstance(rotary, Sequence) else rotary
+        self.bias = nn.ModuleList(biases) if isinstance(bias, Sequence) else bias
+        self._temperatures, self._temperature_of = distinct(
+            per_layer("temperature", temperature, depth)
+        )
+        self.windows = per_layer("window", window, depth)
+        for width in self.windows:
+            if width is not None:
+                check_whole(window=width)
         self.causal = causal
         self.norm = nn.LayerNorm(dim)
 
@@ -205,29 +138,28 @@ class Transformer(nn.Module):
                 f"tokens must be (B, N, D) and positions (N, A) or (B, N, A), got shapes "
                 f"{tuple(tokens.shape)} and {tuple(positions.shape)}"
             )
-        k_positions: Tensor | None = positions
+        k_positions = positions
         if cache is not None:
             if not self.causal or segments is not None:
                 raise ValueError("cache needs a causal model, and takes no segments")
-            if len(cache.keys) not in (0, len(self.blocks)):
-                raise ValueError(
-                    f"cache is of {len(cache.keys)} layers, but this model has {len(self.blocks)}"
-                )
-            cache.see(positions, key_mask, len(tokens))
-            key_mask, k_positions = cache.key_mask, cache.positions
+            key_mask, k_positions = self._seen(cache, positions, key_mask, len(tokens))
         x = tokens
         if self.additive is not None:
             x = x + self.additive(positions).to(x.dtype)
-        rotation = None if self.rotary is None else self.rotary(positions)
-        added = {}
-        if self.bias is not None:
-            slot = "after" if self.bias.after_softmax else "bias"
-            added[slot] = self.bias(positions, k_positions)
-        for layer, block in enumerate(self.blocks):
+        raw = cache is not None and bool(cache.raw)
+        rotations = spread(
+            _each(self.rotary), self._rotary_of, lambda r: _turned(r, positions, k_positions, raw)
+        )
+        biases = spread(_each(self.bias), self._bias_of, lambda b: _said(b, positions, k_positions))
+        factors = spread(self._temperatures, self._temperature_of, lambda t: t(positions))
+        layers = zip(self.blocks, rotations, biases, factors, self.windows, strict=True)
+        for layer, (block, rotation, bias, factor, window) in enumerate(layers):
             x = block(
                 x,
-                rotation=rotation,
-                **added,
+                **(rotation or {}),
+                **(bias or {}),
+                temperature=factor,
+                window=window,
                 causal=self.causal,
                 key_mask=key_mask,
                 segments=segments,
@@ -236,3 +168,70 @@ class Transformer(nn.Module):
             )
         encoded: Tensor = self.norm(x)
         return encoded
+
+    def _seen(
+        self, cache: KVCache, positions: Tensor, key_mask: Tensor | None, batch: int
+    ) -> tuple[Tensor | None, Tensor]:
+        if len(cache.keys) not in (0, len(self.blocks)):
+            raise ValueError(
+                f"cache is of {len(cache.keys)} layers, but this model has {len(self.blocks)}"
+            )
+        needs_raw = any(isinstance(rotary, XPos) for rotary in _each(self.rotary))
+        if cache.raw is None:
+            cache.raw = needs_raw
+        if needs_raw and not cache.raw:
+            raise ValueError("cache must keep raw keys for XPos, got raw=False: leave raw out")
+        aligned = any(window is not None for window in self.windows)
+        cache.see(positions, key_mask, batch, align=aligned)
+        return cache.key_mask, positions if cache.positions is None else cache.positions
+
+
+def _each(slot: nn.Module | None) -> Iterable[nn.Module]:
+    if isinstance(slot, nn.ModuleList):
+        return slot
+    return [] if slot is None else [slot]
+
+
+def _turned(
+    rotary: nn.Module, positions: Tensor, k_positions: Tensor, raw: bool
+) -> dict[str, Rotation]:
+    if isinstance(rotary, XPos):
+        rotation, k_rotation = rotary.pair(positions, k_positions)
+        return {"rotation": rotation, "k_rotation": k_rotation}
+    if raw:
+        return {"rotation": rotary(positions), "k_rotation": rotary(k_positions)}
+    return {"rotation": rotary(positions)}
+
+
+def _said(bias: nn.Module, positions: Tensor, k_positions: Tensor) -> dict[str, object]:
+    slot = "after" if bias.after_softmax else "bias"
+    return {slot: bias(positions, k_positions)}
+
+
+def _check_rotary(rotary: nn.Module, dim: int, heads: int, kv_heads: int | None) -> None:
+    if not isinstance(rotary, RotaryEncoding):
+        raise ValueError(f"rotary must be a RotaryEncoding, got {rotary!r}")
+    if rotary.head_dim != dim // heads:
+        raise ValueError(
+            f"rotary is for heads of {rotary.head_dim} channels, but dim={dim} and "
+            f"heads={heads} make {dim // heads}"
+        )
+    if rotary.heads not in (None, heads):
+        raise ValueError(f"rotary is for {rotary.heads} heads, but heads={heads}")
+    if rotary.heads and kv_heads not in (None, heads):
+        raise ValueError(
+            f"rotary has a rotation per head, which needs as many key heads: got "
+            f"heads={heads} and kv_heads={kv_heads}"
+        )
+
+
+def _check_bias(bias: nn.Module, dim: int, heads: int) -> None:
+    if not isinstance(bias, (AttentionBias, ContextualBias)):
+        raise ValueError(f"bias must be an AttentionBias or a ContextualBias, got {bias!r}")
+    if bias.heads != heads:
+        raise ValueError(f"bias is for {bias.heads} heads, but heads={heads}")
+    if isinstance(bias, ContextualBias) and bias.head_dim != dim // heads:
+        raise ValueError(
+            f"bias is for heads of {bias.head_dim} channels, but dim={dim} and heads={heads} "
+            f"make {dim // heads}"
+        )

@@ -267,7 +267,7 @@ def test_a_sum_shows_all_there_is_to_its_parts():
     assert BiasSum([inner, pm.RelativeBias(2, (3, 4, 5))]).extra_repr() == (
         "biases=[BiasSum(biases=[ALiBi(heads=2, distance='l2', biased_heads=2, step=1.0), "
         "AnyVariateBias(heads=2)], axes=((0, 2), (1,))), "
-        "RelativeBias(heads=2, sizes=(3, 4, 5), clip=False, std=0.02)], axes=None"
+        "RelativeBias(heads=2, sizes=(3, 4, 5), clip=False, std=0.02, prefix=False)], axes=None"
     )
 
 

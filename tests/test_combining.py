@@ -131,9 +131,10 @@ def test_they_nest_and_describe_themselves_completely(kind):
     assert outer(positions).shape == (7, outer.dim)
     text = outer.extra_repr()
     assert (
-        "encodings=[Concat(encodings=[Learned(dim=4, sizes=(12,), joint=True, std=0.02), "
-        "Product(encodings=[Sinusoidal(dim=2, axes=1, base=10000.0, layout='interleaved', "
-        "endpoint=False), Horizon(context=3)], axes=None)], axes=((1,), (0,))), "
+        "encodings=[Concat(encodings=[Learned(dim=4, sizes=(12,), joint=True, std=0.02, "
+        "kernel='linear'), Product(encodings=[Sinusoidal(dim=2, axes=1, base=10000.0, "
+        "layout='interleaved', endpoint=False), Horizon(context=3)], axes=None)], "
+        "axes=((1,), (0,))), "
         "Fourier(dim=8, axes=2, bands='gaussian', scale=1.0, seed=4, layout='half')], "
         "axes=((2, 0), (0, 1))"
     ) in text

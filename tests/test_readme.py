@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 import posenc_mm
-from posenc_mm import AdditiveEncoding, AttentionBias, RotaryEncoding
+from posenc_mm import (
+    AdditiveEncoding,
+    AttentionBias,
+    ConditionalEncoding,
+    ContextualBias,
+    RotaryEncoding,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 TRAIN = 'pip install -e ".[train]" && python -m vision compare'
@@ -102,6 +108,9 @@ def test_the_train_command_runs(tmp_path):
 @pytest.mark.parametrize("words", list(application_commands()))
 def test_application_commands_are_understood(words, monkeypatch, capsys, tmp_path):
     monkeypatch.chdir(ROOT)
+    if words[:2] in (["text", "generate"], ["text", "probe"]):
+        import_module(f"text.{words[1]}").parse(words[2:])
+        return
     if words[1] == "forecast":
         import_module("timeseries.forecasting.asking").parse(words[2:])
         return
@@ -145,7 +154,13 @@ def test_links_inside_the_repository_lead_somewhere(readme):
 def test_the_table_lists_every_encoding_where_it_is():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (\w+) \|(.*)\[`([\w/]+\.py)`\]", text, re.M)
-    kinds = {"tokens": AdditiveEncoding, "rotation": RotaryEncoding, "logits": AttentionBias}
+    kinds = {
+        "tokens": AdditiveEncoding,
+        "rotation": RotaryEncoding,
+        "logits": AttentionBias,
+        "contents": ContextualBias,
+        "neighbours": ConditionalEncoding,
+    }
     for name, kind, papers, file in rows:
         encoding = getattr(posenc_mm, name)
         for address in re.findall(r"\((https://[^)]+)\)", papers):

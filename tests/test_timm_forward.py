@@ -161,7 +161,7 @@ def test_low_precision(name):
     model = attach(tiny(name), **three())
     wanted = model.forward_features(images())
     masks = []
-    model.blocks[0].register_forward_pre_hook(
+    model.blocks[0].attn.register_forward_pre_hook(
         lambda module, args, kwargs: masks.append(kwargs["attn_mask"].dtype), with_kwargs=True
     )
     with torch.autocast("cpu", torch.bfloat16):

@@ -3,9 +3,7 @@
 import pytest
 import timm
 import torch
-from timm.layers import DiffAttention
 from timm.models import create_model, vision_transformer
-from timm.models.vision_transformer import ParallelScalingBlock, ParallelThingsBlock
 from timm_models import DIM, HEAD_DIM, HEADS, MODELS, images, three, tiny
 from torch import nn
 
@@ -25,20 +23,24 @@ def assert_refused(model, words, **slots):
     assert {name: p.requires_grad for name, p in model.named_parameters()} == wanting
 
 
-@pytest.mark.parametrize("other", ["beit", "swin", "hiera", "linear"])
-def test_other_families(other):
-    if other == "linear":
-        assert_refused(nn.Linear(2, 2), "one of timm's .*VisionTransformer.*Eva.*, got Linear")
-        return
-    names = {
-        "beit": "beit_base_patch16_224",
-        "swin": "swin_tiny_patch4_window7_224",
-        "hiera": "hiera_tiny_224",
-    }
+OTHERS = {
+    "twins_svt_small": "a Twins of timm, for which nothing is written: .* fewer keys than tokens",
+    "mvitv2_tiny": "MultiScaleVit of timm, .*: its keys are pooled",
+    "maxvit_rmlp_pico_rw_256": "MaxxVit of timm, .*: it gathers tokens into windows and",
+    "xcit_nano_12_p16_224": "Xcit of timm, .*: its attention is over channels",
+    "resnet10t": "model must be one of timm's .*VisionTransformer.*, got ResNet",
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_families(name):
     with torch.device("meta"):
-        model = create_model(names[other])
-    kind = type(model).__name__
-    assert_refused(model, f"one of timm's .*VisionTransformer.*Eva.*, got {kind}")
+        model = create_model(name)
+    assert_refused(model, OTHERS[name])
+
+
+def test_what_is_no_model_of_timm():
+    assert_refused(nn.Linear(2, 2), "one of timm's .*VisionTransformer.*Eva.*, got Linear")
 
 
 def test_a_model_with_code_of_its_own():
@@ -56,31 +58,46 @@ def test_a_model_with_code_of_its_own():
 
 
 @pytest.mark.parametrize("slots", [ROTARY, BIAS], ids=["rotary", "bias"])
-@pytest.mark.parametrize(
-    ("options", "found"),
-    [
-        ({"block_fn": ParallelScalingBlock}, "blocks.0 is a ParallelScalingBlock$"),
-        ({"block_fn": ParallelThingsBlock}, "blocks.0 is a ParallelThingsBlock$"),
-        ({"attn_layer": DiffAttention}, "blocks.0 is a Block with DiffAttention$"),
-    ],
-    ids=["parallel", "things", "differential"],
-)
-def test_blocks_that_cannot_carry_a_slot(options, found, slots):
+def test_blocks_that_cannot_carry_a_slot(slots):
+    class Mixer(nn.Module):
+        def __init__(self, dim, num_heads, depth=0, **kwargs):
+            super().__init__()
+            self.norm = nn.LayerNorm(dim)
+
+        def forward(self, x, attn_mask=None, is_causal=False):
+            return x + self.norm(x)
+
+    class Other(Mixer):
+        def __init__(self, dim, num_heads, **kwargs):
+            super().__init__(dim, num_heads)
+            self.attn = nn.MultiheadAttention(dim, num_heads)
+
     (slot,) = slots
-    assert_refused(tiny("vit", **options), f"{slot} needs one of timm's blocks .*{found}", **slots)
-    model = attach(tiny("vit", **options), additive=pm.Sinusoidal(DIM, axes=2))
+    for kind, found in ((Mixer, "Mixer$"), (Other, "Other with MultiheadAttention$")):
+        words = f"{slot} needs blocks with .* blocks.0 is a {found}"
+        assert_refused(tiny("vit", block_fn=kind), words, **slots)
+    model = attach(tiny("vit", block_fn=Mixer), additive=pm.Sinusoidal(DIM, axes=2))
     assert model(images()).shape == (3, 5)
 
 
-def test_a_bias_needs_blocks_that_take_a_mask(monkeypatch):
+def test_a_bias_needs_attentions_that_take_a_mask(monkeypatch):
     """As before timm 1.0.16."""
 
     def forward(self, x):
+        heads = self.qkv(x).reshape(*x.shape[:2], 3, self.num_heads, -1).permute(2, 0, 3, 1, 4)
+        q, k, v = heads.unbind(0)
+        x = nn.functional.scaled_dot_product_attention(self.q_norm(q), self.k_norm(k), v)
+        return self.proj(x.transpose(1, 2).flatten(2))
+
+    def run(self, x):
         x = x + self.attn(self.norm1(x))
         return x + self.mlp(self.norm2(x))
 
-    monkeypatch.setattr(vision_transformer.Block, "forward", forward)
-    words = f"bias needs blocks that take attn_mask.* 1.0.16 .*Block of timm {timm.__version__}"
+    monkeypatch.setattr(vision_transformer.Attention, "forward", forward)
+    monkeypatch.setattr(vision_transformer.Block, "forward", run)
+    words = (
+        f"bias needs attentions that take attn_mask.* 1.0.16 .*Attention of timm {timm.__version__}"
+    )
     assert_refused(tiny("vit"), words, **BIAS)
     assert attach(tiny("vit"), **ROTARY)(images()).shape == (3, 5)
 

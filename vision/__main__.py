@@ -1,4 +1,4 @@
-"""``python -m vision``: train, test and compare."""
+"""``python -m vision``: train, test, compare and resize."""
 
 from vision.cli import main
 

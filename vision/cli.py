@@ -143,6 +143,11 @@ def main(argv: list[str] | None = None) -> None:
 
         compare(words[1:])
         return
+    if words[:1] == ["resize"]:
+        from vision.resize import main as resize
+
+        resize(words[1:])
+        return
     build(argv, run=True, command=words[0] if words else "")
 
 
@@ -175,7 +180,8 @@ def build(argv: list[str] | None, *, run: bool = False, command: str = "") -> Vi
         trainer_defaults={"callbacks": [WritePredictions()]},
         parser_kwargs={
             "description": "Train, test and compare positional encodings on images. "
-            "'compare' is a command of its own: see python -m vision compare --help."
+            "'compare' and 'resize' are commands of their own: see python -m vision compare --help "
+            "and python -m vision resize --help."
         },
         args=argv,
         run=run,

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from posenc_mm.checks import check_number
 from posenc_mm.frequencies import check_positions
@@ -36,6 +37,40 @@ class AttentionBias(nn.Module, ABC):
         Returns:
             ``(..., H, N, M)``
         """
+
+    def with_prefix(self, bias: Tensor, count: int) -> Tensor:
+        """Border a bias for tokens in front that have no position: class and register tokens.
+
+        Zeros, unless the class has learned numbers for them.
+
+        Args:
+            bias: ``(..., H, N, M)``, as this encoding returned it for the other tokens.
+            count: how many such tokens stand before the queries, and before the keys.
+
+        Returns:
+            ``(..., H, count + N, count + M)``
+        """
+        return functional.pad(bias, (count, 0, count, 0))
+
+
+def bordered(bias: Tensor, count: int, row: Tensor, column: Tensor, corner: Tensor) -> Tensor:
+    """Border a bias for tokens in front with one number per head and kind of pair.
+
+    Args:
+        bias: ``(..., H, N, M)``.
+        count: how many tokens stand in front.
+        row: ``(H,)``, for such a query and any other key.
+        column: ``(H,)``, for any other query and such a key.
+        corner: ``(H,)``, for two of them.
+
+    Returns:
+        ``(..., H, count + N, count + M)`` in the dtype of ``bias``.
+    """
+    *lead, queries, keys = bias.shape
+    row, column, corner = (each.to(bias.dtype)[:, None, None] for each in (row, column, corner))
+    above = torch.cat((corner.expand(*lead, count, count), row.expand(*lead, count, keys)), -1)
+    below = torch.cat((column.expand(*lead, queries, count), bias), -1)
+    return torch.cat((above, below), -2)
 
 
 def differences(q_positions: Tensor, k_positions: Tensor, axes: int | None = None) -> Tensor:

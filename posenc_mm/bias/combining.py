@@ -1,7 +1,8 @@
 """Several biases as one, each at the axes of the positions that it reads."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
+import torch
 from torch import Tensor, nn
 
 from posenc_mm.bias.base import AttentionBias
@@ -71,6 +72,14 @@ class BiasSum(AttentionBias):
         )
         parts = [bias(q, k) for bias, (q, k) in zip(self.biases, sides, strict=True)]
         total: Tensor = sum(parts[1:], parts[0])
+        return total
+
+    def with_prefix(self, bias: Tensor, count: int) -> Tensor:
+        total = super().with_prefix(bias, count)
+        for part in self.biases:
+            # Inside it adds zeros: only the borders of the parts are left to add.
+            border: Callable[[Tensor, int], Tensor] = part.with_prefix  # type: ignore[assignment]
+            total = total + border(torch.zeros_like(bias), count)
         return total
 
     def extra_repr(self) -> str:

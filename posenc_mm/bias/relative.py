@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from posenc_mm.bias.base import AttentionBias, differences
+from posenc_mm.bias.base import AttentionBias, bordered, differences
 from posenc_mm.checks import check_inside, check_number, check_sizes, check_whole
 from posenc_mm.tables import draw_entries, lookup
 
@@ -20,10 +20,15 @@ class RelativeBias(AttentionBias):
     al. are. Fractional offsets interpolate, so that ``rescale`` reads a trained table at another
     resolution.
 
+    With ``prefix`` there are three more numbers per head, for tokens in front that have no position
+    (BEiT): class token to patch, patch to class token, class token to itself, in this order of
+    query and key. A host asks for them with :meth:`with_prefix`.
+
     References:
         Shaw, Uszkoreit, Vaswani: Self-Attention with Relative Position Representations (2018),
         https://arxiv.org/abs/1803.02155; Liu et al.: Swin Transformer (2021),
-        https://arxiv.org/abs/2103.14030
+        https://arxiv.org/abs/2103.14030; with a class token: Bao, Dong, Piao, Wei: BEiT (2022),
+        https://arxiv.org/abs/2106.08254
 
     Args:
         heads: number of attention heads :math:`H`.
@@ -32,6 +37,7 @@ class RelativeBias(AttentionBias):
         clip: whether offsets beyond share the outermost entry; unless given, true for one axis and
             false for more.
         std: standard deviation of the initial entries (normal, truncated at two).
+        prefix: whether tokens in front have numbers of their own; else zero.
 
     Shape:
         ``q_positions (..., N, A), k_positions (..., M, A) -> (..., H, N, M)``, in the table's dtype
@@ -53,6 +59,7 @@ class RelativeBias(AttentionBias):
         *,
         clip: bool | None = None,
         std: float = 0.02,
+        prefix: bool = False,
     ) -> None:
         super().__init__()
         check_whole(heads=heads)
@@ -61,11 +68,13 @@ class RelativeBias(AttentionBias):
         self.heads, self.std = heads, float(std)
         self.clip = len(self.sizes) == 1 if clip is None else clip
         self.table = nn.Parameter(torch.empty(*[2 * size - 1 for size in self.sizes], heads))
+        self.prefix = nn.Parameter(torch.empty(3, heads)) if prefix else None
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the entries anew."""
-        draw_entries(self.table, self.std)
+        for table in self.parameters():
+            draw_entries(table, self.std)
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         offsets = differences(q_positions, k_positions, axes=len(self.sizes))
@@ -86,5 +95,13 @@ class RelativeBias(AttentionBias):
             check_inside(name, offsets, [-size for size in most], most, 0.99999, advice)
         return lookup(self.table, offsets + reach).movedim(-1, -3)
 
+    def with_prefix(self, bias: Tensor, count: int) -> Tensor:
+        if self.prefix is None:
+            return super().with_prefix(bias, count)
+        return bordered(bias, count, *self.prefix.unbind())
+
     def extra_repr(self) -> str:
-        return f"heads={self.heads}, sizes={self.sizes}, clip={self.clip}, std={self.std}"
+        return (
+            f"heads={self.heads}, sizes={self.sizes}, clip={self.clip}, std={self.std}, "
+            f"prefix={self.prefix is not None}"
+        )

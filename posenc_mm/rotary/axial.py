@@ -3,12 +3,15 @@
 import math
 from collections.abc import Sequence
 
+import torch
 from torch import Tensor
 
 from posenc_mm.checks import check_whole
 from posenc_mm.frequencies import angles, axial, geometric
-from posenc_mm.layouts import check_layout
-from posenc_mm.rotary.base import RotaryEncoding, Rotation
+from posenc_mm.layouts import LAYOUTS, ROTARY_LAYOUTS, check_layout
+from posenc_mm.rotary.base import RotaryEncoding
+from posenc_mm.rotary.rotation import Rotation
+from posenc_mm.scaling import PerAxis, Scaling
 
 
 class Rotary(RotaryEncoding):
@@ -35,19 +38,32 @@ class Rotary(RotaryEncoding):
         base: :math:`b`, one number or one per axis; 10,000 unless given. Patches are few: Heo et
             al. use 100 for them.
         layout: ``"half"`` (GPT-NeoX, Hugging Face's Llama) pairs channels (i, i + F),
-            ``"interleaved"`` (RoFormer, Meta's Llama, EVA-02) pairs (2i, 2i + 1).
+            ``"interleaved"`` (RoFormer, Meta's Llama, EVA-02) pairs (2i, 2i + 1), ``"axis_half"``
+            (Gemma 4's vision) is a half layout within the channels of each axis. ``"vjepa2"`` is
+            for the checkpoints of V-JEPA 2 and for nothing else. It turns no pairs: the two
+            channels of (2i, 2i + 1) have different angles, lengths change, and scores are not
+            functions of differences of positions.
         rotary_dim: channels :math:`2F` that turn, a multiple of ``2 * axes``; all unless given.
         freq_dim: channels :math:`w` over which the exponents run, ``rotary_dim`` unless given;
             wider leaves out the slow end of the ladder.
         frequencies: ``(A, F)`` numbers in radians per unit of position, in place of the ladder
             that ``base`` and ``freq_dim`` describe.
+        scaling: how a trained ladder is stretched to longer inputs, see :mod:`posenc_mm.scaling`;
+            one for all axes, or a :class:`posenc_mm.scaling.PerAxis`.
+        length: positions in the whole sequence, for scalings that depend on it.
+
+    Attributes:
+        amplitude: the scaling's factor on cosines and sines.
+        softmax_factor: the scaling's factor on the scale of the logits, left to the host.
 
     Shape:
         ``positions (..., N, A) -> Rotation`` of ``(..., N, F)``
 
     Raises:
         ValueError: a width is odd, does not divide or does not fit, ``base`` is not positive or not
-            one per axis, ``layout`` is unknown; at the call, positions do not have :math:`A` axes.
+            one per axis, ``layout`` is unknown or does not fit ``frequencies``, ``scaling`` comes
+            with what it would have to undo, or ``length`` without it; at the call, positions do not
+            have :math:`A` axes.
 
     Example:
         >>> from posenc_mm import grid
@@ -65,9 +81,11 @@ class Rotary(RotaryEncoding):
         rotary_dim: int | None = None,
         freq_dim: int | None = None,
         frequencies: Sequence[Sequence[float]] | None = None,
+        scaling: Scaling | PerAxis | None = None,
+        length: int | None = None,
     ) -> None:
         super().__init__()
-        check_layout(layout)
+        check_layout(layout, ROTARY_LAYOUTS)
         check_whole(head_dim=head_dim, axes=axes)
         self.head_dim, self.axes, self.layout = head_dim, axes, layout
         if frequencies is not None:
@@ -84,16 +102,50 @@ class Rotary(RotaryEncoding):
             base = 10_000.0 if base is None else base
             self.frequencies = _ladders(head_dim, axes, base, rotary_dim, freq_dim)
         self.rotary_dim = 2 * len(self.frequencies[0])
+        self.amplitude: float | tuple[float, ...] = 1.0
+        self.softmax_factor = 1.0
+        if scaling is not None:
+            if frequencies is not None or freq_dim is not None:
+                raise ValueError(
+                    f"scaling starts from base alone: leave the others out, got "
+                    f"frequencies={frequencies} and freq_dim={freq_dim}"
+                )
+            self._stretch(scaling, base or 10_000.0, length)
+        elif length is not None:
+            raise ValueError(f"length is for a scaling, got length={length} without scaling")
+        self.blocks = 1 if layout in LAYOUTS else axes
+        if self.rotary_dim % (2 * self.blocks):
+            raise ValueError(
+                f"layout={layout!r} needs as many frequencies for each of {axes} axes, got "
+                f"{self.rotary_dim // 2} in all"
+            )
         self._arguments = {
             "base": base if base is None or isinstance(base, Sequence) else float(base),
             "rotary_dim": self.rotary_dim,
             "freq_dim": freq_dim,
             "frequencies": None if frequencies is None else self.frequencies,
+            "scaling": scaling,
+            "length": length,
         }
+
+    def _stretch(
+        self, scaling: Scaling | PerAxis, base: float | Sequence[float], length: int | None
+    ) -> None:
+        each = scaling if isinstance(scaling, PerAxis) else PerAxis([scaling] * self.axes)
+        if len(each.scalings) != self.axes:
+            raise ValueError(f"scaling must have {self.axes} axes, got {len(each.scalings)}")
+        self.frequencies = each.frequencies(self.rotary_dim, base, length=length)
+        factors = each.amplitudes(self.rotary_dim, length=length)
+        self.amplitude = factors if len(set(factors)) > 1 else factors[0]
+        self.softmax_factor = each.softmax_factor
 
     def forward(self, positions: Tensor) -> Rotation:
         theta = angles(positions, self.frequencies)
-        return Rotation(theta.cos(), theta.sin(), self.layout)
+        cos, sin = theta.cos(), theta.sin()
+        if self.amplitude != 1.0:
+            factors = torch.tensor(self.amplitude, dtype=cos.dtype, device=cos.device)
+            cos, sin = cos * factors, sin * factors
+        return Rotation(cos, sin, self.layout, blocks=self.blocks, amplitude=self.amplitude)
 
     def extra_repr(self) -> str:
         rest = ", ".join(f"{k}={v}" for k, v in self._arguments.items() if v is not None)

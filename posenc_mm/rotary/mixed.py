@@ -6,7 +6,8 @@ from torch import Tensor, nn
 from posenc_mm.checks import check_number, check_whole
 from posenc_mm.frequencies import angles, mixed
 from posenc_mm.layouts import check_layout
-from posenc_mm.rotary.base import RotaryEncoding, Rotation
+from posenc_mm.rotary.base import RotaryEncoding
+from posenc_mm.rotary.rotation import Rotation
 
 
 class MixedRotary(RotaryEncoding):

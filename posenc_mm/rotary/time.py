@@ -11,7 +11,8 @@ from posenc_mm.checks import check_whole
 from posenc_mm.frequencies import check_positions, timescales
 from posenc_mm.frequencies.rows import TWO_PI
 from posenc_mm.layouts import check_layout
-from posenc_mm.rotary.base import RotaryEncoding, Rotation
+from posenc_mm.rotary.base import RotaryEncoding
+from posenc_mm.rotary.rotation import Rotation
 from posenc_mm.timestamps.units import TICKS_PER_SECOND, as_ticks, check_unit, duration
 
 _WITHOUT_FLOAT64 = ("mps",)

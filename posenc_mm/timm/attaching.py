@@ -1,67 +1,63 @@
-"""Putting encodings on a timm model and taking them off: what fits where, and what is refused."""
+"""Putting encodings on a timm model and taking them off."""
 
-import inspect
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-import timm
-import torch
-from timm.models import eva, vision_transformer
-from timm.models.deit import VisionTransformerDistilled
-from timm.models.eva import Eva
-from timm.models.vision_transformer import VisionTransformer
 from torch import Tensor, nn
 
-from posenc_mm.additive import AdditiveEncoding
+from posenc_mm.additive import AdditiveEncoding, ConditionalEncoding
 from posenc_mm.bias import AttentionBias
+from posenc_mm.placed import Placed
 from posenc_mm.rotary import RotaryEncoding
-from posenc_mm.timm.views import (
-    Attached,
-    Fronted,
-    Slots,
-    TurningAttention,
-    TurningBlock,
-    fronted,
-)
+from posenc_mm.timm.blocks import StageFront, attentions_of, front_of
+from posenc_mm.timm.families import family_of
+from posenc_mm.timm.fitting import check_blocks, check_fit
+from posenc_mm.timm.naflex import AttachedNaFlex, EmbedsFront
+from posenc_mm.timm.probing import CustomFront, probe
+from posenc_mm.timm.slots import KINDS, Slots
+from posenc_mm.timm.views import Attached, Front, fronted, restore
 
 Model = TypeVar("Model", bound=nn.Module)
-
-_KINDS: dict[str, type] = {
-    "additive": AdditiveEncoding,
-    "rotary": RotaryEncoding,
-    "bias": AttentionBias,
-}
-_MODELS = (VisionTransformer, VisionTransformerDistilled, Eva)
-# By name, as timm's releases differ in which of them they have and where.
-_BLOCKS = ("Block", "ResPostBlock", "EvaBlock", "EvaBlockPostNorm")
-_ATTENTIONS = ("Attention", "AttentionRope", "EvaAttention")
+Several = Sequence[Any]
 
 
 def attach(
     model: Model,
     *,
-    additive: AdditiveEncoding | None = None,
-    rotary: RotaryEncoding | None = None,
-    bias: AttentionBias | None = None,
-    positions: Callable[[int, int, torch.device], Tensor] | None = None,
+    additive: AdditiveEncoding | ConditionalEncoding | Placed | None = None,
+    rotary: RotaryEncoding | Placed | Several | None = None,
+    bias: AttentionBias | Placed | Several | None = None,
+    positions: Callable[..., Tensor] | None = None,
     keep_native: bool = False,
 ) -> Model:
     """Put encodings on a timm model in place of its own; none at all is NoPE.
 
     Each encoding is evaluated once per forward, at the patches of that forward's grid, whatever its
-    size and shape. Prefix tokens (class, distillation, register) are not added to, do not turn and
-    have a bias of zero. The encodings become the submodule ``posenc``. The model's own stay in its
-    state dict, frozen. Gradient checkpointing, patch dropout, ``attn_mask``, dynamic sizes and
-    feature extraction work as before.
+    size and shape; in Swin and SAM at the patches of a window. Prefix tokens (class, distillation,
+    register) are not added to, do not turn, and have a bias of zero unless the bias has numbers for
+    them. The encodings become the submodule ``posenc``. The model's own stay in its state dict,
+    frozen. Gradient checkpointing, patch dropout, ``attn_mask``, dynamic sizes and feature
+    extraction work as before. ``docs/timm.md`` says which family takes which slot.
+
+    A block of the caller's own is tried once, without gradients, on a few tokens: it must call a
+    known attention as ``self.attn(x, ...)``, or it is refused.
 
     Args:
-        model: a ``VisionTransformer`` (ViT, DeiT, DeiT III, DINOv2, CLIP, ...) or ``Eva`` (EVA-02,
-            DINOv3, Perception Encoder, rope ViTs, ...); changed in place.
-        additive: added to the patch tokens where the model adds its own embedding.
-        rotary: turns queries and keys in every block, after their norms.
-        bias: added to the attention logits of every block; not one that acts after the softmax.
-        positions: makes positions ``(N, A)`` from a height and a width in patches and a device. By
-            default :func:`posenc_mm.grid`, for an encoding with ``sizes`` rescaled to them.
+        model: a model of a family in ``docs/timm.md``; changed in place.
+        additive: added to the patch tokens where the model adds its own embedding. A
+            ``ConditionalEncoding`` is applied to them after the first block.
+        rotary: turns queries and keys in every attention, after their norms. A list has one for
+            each block, or for each stage, in order.
+        bias: added to the attention logits of every block; not one that acts after the softmax. A
+            list as for ``rotary``: Swin's stages differ in their number of heads.
+        positions: makes positions ``(N, A)``, or ``(B, N, A)`` for each sample's own, from a height
+            and a width in patches and a ``device``. By default :func:`posenc_mm.grid`, for an
+            encoding with ``sizes`` rescaled to them. A :class:`posenc_mm.placed.Placed` in a slot
+            has its own. It is called once per forward for all slots that share it, and checkpointed
+            blocks see that call's answer again: what is drawn at random stays the same. A function
+            with an argument ``training`` is told while the model trains
+            (:class:`posenc_mm.positions.AugmentedGrid`), and draws once for the batch.
         keep_native: leave the model's own encodings in force beside these.
 
     Returns:
@@ -74,6 +70,7 @@ def attach(
 
     Example:
         >>> import timm
+        >>> import torch
         >>> from posenc_mm.rotary import Rotary
         >>> model = timm.create_model(
         ...     "vit_tiny_patch16_224", img_size=(16, 24), patch_size=8, embed_dim=32, depth=2,
@@ -84,33 +81,43 @@ def attach(
     """
     if isinstance(model, Attached):
         raise ValueError(f"model has encodings attached, detach them first: {model.posenc}")
-    _check_model(model)
-    given = {"additive": additive, "rotary": rotary, "bias": bias}
-    encodings = {slot: encoding for slot, encoding in given.items() if encoding is not None}
-    for slot, encoding in encodings.items():
-        if not isinstance(encoding, _KINDS[slot]):
-            raise ValueError(f"{slot} must be of class {_KINDS[slot].__name__}, got {encoding!r}")
-        if slot != "additive":
-            _check_blocks(model, slot)
-    if bias is not None and bias.after_softmax:
-        raise ValueError(
-            f"bias must act on the logits, where timm's attention takes one: {type(bias).__name__} "
-            f"acts after the softmax, as posenc_mm.attend and Transformer apply it"
-        )
-    slots = Slots(encodings, positions, keep_native)
+    name, family = family_of(model)
+    given = {}
+    for slot, asked in (("additive", additive), ("rotary", rotary), ("bias", bias)):
+        if asked is None:
+            continue
+        if slot in family.refused:
+            raise ValueError(f"{slot} does not fit a {name} of timm: {family.refused[slot]}")
+        given[slot] = _placed(slot, asked, positions)
+    blocks = family.blocks_of(model)
+    inside = "rotary" in given or "bias" in given
+    for slot in ("rotary", "bias"):
+        if slot in given:
+            check_blocks(blocks, slot)
+    spread = {slot: _spread(slot, given[slot], family.stages_of(model)) for slot in given}
+    slots = Slots(given, spread, keep_native)
+    family.check(model, slots)
     slots.to(next(model.parameters()).device).train(model.training)
-    _check_fit(model, slots)
+    check_fit(family, model, slots)
+    if inside or family.inside:
+        _front(blocks)
+        for stage in family.stages(model):
+            stage.__class__ = fronted(StageFront, type(stage))
+        try:
+            probe(model, blocks, slots)
+        except ValueError:
+            restore(model)
+            raise
+    if family is AttachedNaFlex:
+        host: Any = model
+        host.embeds.__class__ = fronted(EmbedsFront, type(host.embeds))
     if not keep_native:
-        for name, parameter in model.named_parameters():
-            if parameter.requires_grad and (name == "pos_embed" or name.startswith("rope.")):
+        for key, parameter in model.named_parameters():
+            if parameter.requires_grad and re.fullmatch(family.native, key):
                 parameter.requires_grad_(False)
-                slots.frozen.append(name)
-    host: Any = model
-    for block in dict.fromkeys(host.blocks) if rotary is not None else ():
-        block.attn.__class__ = fronted(TurningAttention, type(block.attn))
-        block.__class__ = fronted(TurningBlock, type(block))
+                slots.frozen.append(key)
     model.add_module("posenc", slots)
-    model.__class__ = fronted(Attached, type(model))
+    model.__class__ = fronted(family, type(model))
     return model
 
 
@@ -138,85 +145,57 @@ def detach(model: Model) -> Model:
     for name in model.posenc.frozen:
         parameters[name].requires_grad_(True)
     del model.posenc
-    for module in model.modules():
-        if isinstance(module, Fronted):
-            module.__class__ = module._original
+    restore(model)
     return model
 
 
-def _forwards(names: tuple[str, ...]) -> list[Any]:
-    found = [getattr(file, name, None) for file in (vision_transformer, eva) for name in names]
-    return [kind.forward for kind in found if kind is not None]
-
-
-def _check_model(model: nn.Module) -> None:
-    kind = type(model)
-    if not isinstance(model, _MODELS):
-        names = [known.__name__ for known in _MODELS]
-        raise ValueError(f"model must be one of timm's {names}, got {kind.__name__}")
-    for name in ("forward_features", "forward_intermediates", "_pos_embed"):
-        theirs = {getattr(known, name, None) for known in _MODELS} - {None}
-        if getattr(kind, name, None) not in theirs:
+def _placed(slot: str, asked: Any, positions: Any) -> list[Placed]:
+    """The encodings of a slot, each with what makes its positions."""
+    several = (
+        isinstance(asked, Sequence)
+        and not isinstance(asked, Placed)
+        or isinstance(asked, nn.ModuleList)
+    )
+    if several and slot == "additive":
+        raise ValueError(f"additive must be one encoding, as it acts in one place, got {asked!r}")
+    each = []
+    for one in asked if several else [asked]:
+        placed = one if isinstance(one, Placed) else Placed(one, positions)
+        kinds = (KINDS[slot], ConditionalEncoding) if slot == "additive" else (KINDS[slot],)
+        if not isinstance(placed.encoding, kinds):
             raise ValueError(
-                f"model must run timm's own {name} (of timm 1.0.9 or later), but {kind.__name__} "
-                f"does not: its tokens may lie otherwise"
+                f"{slot} must be of class {KINDS[slot].__name__}, got {placed.encoding!r}"
             )
-
-
-def _check_blocks(model: Any, slot: str) -> None:
-    for index, block in enumerate(model.blocks):
-        attention = getattr(block, "attn", None)
-        forwards: list[Any] = [
-            getattr(type(module), "forward", None) for module in (block, attention)
-        ]
-        if forwards[0] not in _forwards(_BLOCKS) or forwards[1] not in _forwards(_ATTENTIONS):
-            inside = "" if attention is None else f" with {type(attention).__name__}"
+        if getattr(placed.encoding, "after_softmax", False):
             raise ValueError(
-                f"{slot} needs one of timm's blocks {list(_BLOCKS)} with one of the attentions "
-                f"{list(_ATTENTIONS)}, which bring queries and keys as (B, H, N, D) through q_norm "
-                f"and k_norm; blocks.{index} is a {type(block).__name__}{inside}"
+                f"bias must act on the logits, where timm's attention takes one: "
+                f"{type(placed.encoding).__name__} acts after the softmax, as posenc_mm.attend and "
+                f"Transformer apply it"
             )
-        takes_mask = ["attn_mask" in inspect.signature(kind).parameters for kind in forwards]
-        if slot == "bias" and not all(takes_mask):
-            raise ValueError(
-                f"bias needs blocks that take attn_mask, as timm's do from 1.0.16 on; "
-                f"{type(block).__name__} of timm {timm.__version__} does not"
-            )
+        each.append(placed)
+    return each
 
 
-def _check_fit(model: Any, slots: Slots) -> None:
-    with torch.no_grad():
-        said = slots.evaluate(2, 3, next(model.parameters()).device)
-    if "additive" in said and said["additive"].shape[-1] != model.embed_dim:
-        raise ValueError(
-            f"additive has width {said['additive'].shape[-1]}, but the model's embed_dim is "
-            f"{model.embed_dim}"
-        )
-    for index, block in enumerate(model.blocks):
-        where = f"the attention of blocks.{index}"
-        if "bias" in said and said["bias"].shape[-3] != block.attn.num_heads:
-            raise ValueError(
-                f"bias has {said['bias'].shape[-3]} heads, but {where} has {block.attn.num_heads}"
-            )
-        if "rotary" in said:
-            _check_rotation(said["rotary"], block.attn, where)
-            rotary: Any = slots.get_submodule("rotary")
-            head_dim = block.attn.proj.in_features // block.attn.num_heads
-            if rotary.head_dim != head_dim:
-                raise ValueError(
-                    f"rotary is for heads of {rotary.head_dim} channels, but {where} has "
-                    f"{head_dim}; to turn a part of them, say rotary_dim"
-                )
+def _spread(slot: str, placed: list[Placed], stages: list[int]) -> list[int]:
+    """Which encoding each block has: all the same, each its own, or each its stage's."""
+    blocks = sum(stages)
+    if len(placed) == 1:
+        return [0] * blocks
+    if len(placed) == blocks:
+        return list(range(blocks))
+    if len(placed) == len(stages):
+        return [stage for stage, count in enumerate(stages) for _ in range(count)]
+    raise ValueError(
+        f"{slot} must be one encoding, or a list of one for each of {blocks} blocks or "
+        f"{len(stages)} stages, got {len(placed)}"
+    )
 
 
-def _check_rotation(rotation: Any, attention: Any, where: str) -> None:
-    width, head_dim = 2 * rotation.cos.shape[-1], attention.proj.in_features // attention.num_heads
-    if width > head_dim:
-        raise ValueError(f"rotary turns {width} channels, but {where} has {head_dim} in a head")
-    # Grouped queries: there are fewer heads of keys.
-    heads = {attention.num_heads, getattr(attention, "num_kv_heads", attention.num_heads)}
-    if rotation.per_head and heads != {rotation.cos.shape[-3]}:
-        raise ValueError(
-            f"rotary is for {rotation.cos.shape[-3]} heads, but {where} has {sorted(heads)} heads "
-            f"of queries and keys"
-        )
+def _front(blocks: dict[str, Any]) -> None:
+    for name, block in blocks.items():
+        for _, attention in list(attentions_of(name, block)):
+            inner = front_of(attention)
+            if attention is not block and inner is not None and not isinstance(attention, Front):
+                attention.__class__ = fronted(inner, type(attention))
+        if not isinstance(block, Front):
+            block.__class__ = fronted(front_of(block) or CustomFront, type(block))

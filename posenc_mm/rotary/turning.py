@@ -1,0 +1,178 @@
+"""How a rotation is applied to queries and keys."""
+
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor
+
+from posenc_mm.layouts import ROTARY_LAYOUTS, check_layout
+from posenc_mm.rotary.rotation import Rotation
+
+
+def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+    r"""Turn pairs of channels: :math:`(a, b) \to (a \cos - b \sin, \; a \sin + b \cos)`.
+
+    The first :math:`2F` channels turn, the rest pass. Low-precision inputs are turned in float32
+    and rounded once. Real arithmetic only, so that it exports. The result is contiguous.
+
+    Args:
+        x: queries or keys ``(B, H, N, D)``; leading axes may be missing where the rotation lacks
+            them.
+        rotation: from a :class:`RotaryEncoding`.
+
+    Returns:
+        A tensor like ``x``, of its dtype.
+
+    Raises:
+        ValueError: ``x`` is not floating, is narrower than the rotation, has another number of
+            tokens, heads or samples, or the rotation's layout, blocks, basis or matrices are not
+            as :class:`Rotation` says.
+
+    Example:
+        >>> from posenc_mm import Rotary, sequence
+        >>> x = torch.tensor([[[[1.0, 0.0], [1.0, 0.0]]]])
+        >>> rotate(x, Rotary(head_dim=2)(sequence(2)))
+        tensor([[[[1.0000, 0.0000],
+                  [0.5403, 0.8415]]]])
+    """
+    fitted = _fit(x, rotation)
+    basis, matrices = fitted.basis, fitted.matrices
+    turned = x
+    if basis is not None and not fitted.basis_last:
+        turned = _in_basis(turned, basis)
+    turned = _turn(turned, fitted) if matrices is None else _multiply(turned, matrices)
+    if basis is not None and fitted.basis_last:
+        turned = _in_basis(turned, basis)
+    return turned.to(x.dtype)
+
+
+def _turn(x: Tensor, rotation: Rotation) -> Tensor:
+    cos, sin, layout, blocks = rotation.cos, rotation.sin, rotation.layout, rotation.blocks
+    pairs = cos.shape[-1]
+    # Queries cut from a joint projection are strided: one copy costs less than that in each step.
+    turning = x[..., : 2 * pairs].contiguous()
+    if layout == "half":
+        first, second = turning.chunk(2, dim=-1)
+        turned = torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+    elif layout == "axis_half":
+        first, second = _split(turning, blocks, 2, pairs // blocks).unbind(-2)
+        cos, sin = _split(cos, blocks, pairs // blocks), _split(sin, blocks, pairs // blocks)
+        parts = (first * cos - second * sin, first * sin + second * cos)
+        turned = torch.stack(parts, dim=-2).flatten(-3)
+    else:
+        # Members of a pair lie side by side, and a stride of two is slow: tables as wide as x.
+        of_first, of_second = _of_members(cos, layout, blocks)
+        along = torch.stack((of_first, of_second), dim=-1).flatten(-2)
+        of_first, of_second = _of_members(sin, layout, blocks)
+        across = torch.stack((-of_first, of_second), dim=-1).flatten(-2)
+        turned = turning * along + _swapped(turning) * across
+    return _with_rest(turned, x)
+
+
+def _swapped(x: Tensor) -> Tensor:
+    if x.element_size() < 4:  # autocast to bfloat16 refuses to stack float16
+        return _split(x, x.shape[-1] // 2, 2).flip(-1).flatten(-2)
+    return torch.stack((x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2)
+
+
+def _of_members(values: Tensor, layout: str, blocks: int) -> tuple[Tensor, Tensor]:
+    """What turns the first and the second member of each pair of neighbours."""
+    if layout == "interleaved":
+        return values, values
+    each = _split(values, blocks, values.shape[-1] // blocks)
+    tiled = torch.cat((each, each), dim=-1).flatten(-2)
+    return tiled[..., 0::2], tiled[..., 1::2]
+
+
+def _in_basis(x: Tensor, basis: Tensor) -> Tensor:
+    dtype = torch.promote_types(x.dtype, basis.dtype)
+    with _no_autocast(x):
+        mixed = x[..., : basis.shape[-1]].to(dtype) @ basis.to(dtype)
+    return _with_rest(mixed, x)
+
+
+def _multiply(x: Tensor, matrices: Tensor) -> Tensor:
+    blocks, size = matrices.shape[-3], matrices.shape[-1]
+    dtype = torch.promote_types(x.dtype, matrices.dtype)
+    parts = _split(x[..., : blocks * size].to(dtype), blocks, size)
+    with _no_autocast(x):
+        # Not matmul, which would copy the matrices for every head and sample.
+        mixed = torch.einsum("...kij,...kj->...ki", matrices.to(dtype), parts).flatten(-2)
+    return _with_rest(mixed.contiguous(), x)
+
+
+def _split(x: Tensor, *sizes: int) -> Tensor:
+    return x.reshape(*x.shape[:-1], *sizes)
+
+
+def _with_rest(turned: Tensor, x: Tensor) -> Tensor:
+    rest = x[..., turned.shape[-1] :]
+    return torch.cat((turned, rest.to(turned.dtype)), dim=-1) if rest.shape[-1] else turned
+
+
+def _no_autocast(x: Tensor) -> AbstractContextManager[object]:
+    kind = x.device.type
+    return torch.autocast(kind, enabled=False) if kind != "meta" else nullcontext()
+
+
+def _lifted(values: Tensor) -> Tensor:
+    """Undo the cast of a wrapper that casts what a block is given."""
+    return values.float() if values.element_size() < 4 else values
+
+
+def _fit(x: Tensor, rotation: Rotation) -> Rotation:
+    """Check a rotation against what it is to turn, and give it the head axis that it lacks."""
+    cos, sin = _lifted(rotation.cos), _lifted(rotation.sin)
+    check_layout(rotation.layout, ROTARY_LAYOUTS)
+    if not x.is_floating_point():
+        raise ValueError(f"x must be floating, got dtype {x.dtype}")
+    if cos.shape != sin.shape or cos.ndim < (3 if rotation.per_head else 2):
+        raise ValueError(
+            f"rotation must have cos and sin of one shape (..., N, F), with H before N per head, "
+            f"got {tuple(cos.shape)} and {tuple(sin.shape)}"
+        )
+    if rotation.blocks < 1 or cos.shape[-1] % rotation.blocks:
+        raise ValueError(
+            f"rotation must have blocks that divide its {cos.shape[-1]} pairs, got "
+            f"blocks={rotation.blocks}"
+        )
+    basis, matrices = _fit_products(cos, rotation)
+    if not rotation.per_head and cos.ndim > 2:
+        cos, sin = cos.unsqueeze(-3), sin.unsqueeze(-3)
+        matrices = None if matrices is None else matrices.unsqueeze(-5)
+    wanted = 2 * cos.shape[-1] if basis is None else basis.shape[-1]
+    if x.ndim < cos.ndim or x.shape[-1] < wanted or x.shape[-2] != cos.shape[-2]:
+        raise ValueError(
+            f"x must be (B, H, N, D) with N={cos.shape[-2]} tokens and at least "
+            f"D={wanted} channels for this rotation, got shape {tuple(x.shape)}"
+        )
+    for name, place in (("heads", -3), ("samples", -4)):
+        if cos.ndim >= -place and cos.shape[place] not in (1, x.shape[place]):
+            raise ValueError(
+                f"rotation is of {cos.shape[place]} {name}, x has {x.shape[place]}: got shapes "
+                f"{tuple(rotation.cos.shape)} and {tuple(x.shape)}"
+            )
+    return rotation._replace(cos=cos, sin=sin, basis=basis, matrices=matrices)
+
+
+def _fit_products(cos: Tensor, rotation: Rotation) -> tuple[Tensor | None, Tensor | None]:
+    basis, matrices, pairs = rotation.basis, rotation.matrices, cos.shape[-1]
+    if basis is not None:
+        basis = _lifted(basis)
+        of_heads = cos.shape[-3:-2] if rotation.per_head else ()
+        square = basis.shape[-2:] == (basis.shape[-1],) * 2 and basis.shape[-1] >= 2 * pairs
+        if not square or basis.shape[:-2] not in ((), of_heads):
+            raise ValueError(
+                f"rotation must have a basis (W, W), or (H, W, W) where it is per head, of "
+                f"W >= {2 * pairs} channels, got shape {tuple(basis.shape)} beside cos of "
+                f"{tuple(cos.shape)}"
+            )
+    if matrices is not None:
+        matrices = _lifted(matrices)
+        size = matrices.shape[-1]
+        if matrices.shape != (*cos.shape[:-1], 2 * pairs // max(size, 1), size, size):
+            raise ValueError(
+                f"rotation must have matrices (..., N, blocks, b, b) for the {2 * pairs} channels "
+                f"and the tokens of cos {tuple(cos.shape)}, got shape {tuple(matrices.shape)}"
+            )
+    return basis, matrices

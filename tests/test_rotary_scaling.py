@@ -1,0 +1,105 @@
+"""Rotary encodings with a scaling: its speeds and its temperature, exactly."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+from transformers import LlamaConfig
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
+
+from posenc_mm import Rotary, grid, rotate, sequence
+from posenc_mm.scaling import NTK, DynamicNTK, Linear, PerAxis, Unscaled, YaRN, from_hf
+
+D, LENGTH = 16, 40
+YARN = YaRN(4.0, 32)
+
+
+def test_queries_and_keys_turn_as_transformers_turns_them():
+    told = {
+        "rope_type": "yarn",
+        "factor": 4.0,
+        "original_max_position_embeddings": 32,
+        "rope_theta": 500.0,
+    }
+    config = LlamaConfig(
+        hidden_size=2 * D, num_attention_heads=2, max_position_embeddings=128, rope_parameters=told
+    )
+    q, k = torch.randn(2, 3, 2, LENGTH, D)
+    cos, sin = LlamaRotaryEmbedding(config)(q, torch.arange(LENGTH).expand(3, -1))
+    wanted = apply_rotary_pos_emb(q, k, cos, sin)
+    settings = from_hf(config)
+    rotary = Rotary(D, base=500.0, scaling=settings.scaling)
+    rotation = rotary(sequence(LENGTH))
+    torch.testing.assert_close((rotate(q, rotation), rotate(k, rotation)), wanted)
+
+
+def test_the_amplitude_is_squared_on_the_logits_and_undone_by_the_inverse():
+    x = torch.randn(2, LENGTH, D, dtype=torch.float64)
+    positions = sequence(LENGTH).double()
+    rotary = Rotary(D, scaling=YARN)
+    plain = Rotary(D, frequencies=[YARN.frequencies(D)])
+    rotation, still = rotary(positions), plain(positions)
+    a = YARN.amplitude()
+    assert a > 1.1
+    scores = rotate(x, rotation) @ rotate(x, rotation).mT
+    torch.testing.assert_close(scores, a * a * rotate(x, still) @ rotate(x, still).mT)
+    back = rotation.inverse()
+    torch.testing.assert_close(rotate(rotate(x, rotation), back), x)
+    torch.testing.assert_close(back.inverse().cos, rotation.cos)
+
+
+def test_tokens_without_a_place_have_the_temperature_of_the_others():
+    x = torch.randn(1, 3 + LENGTH, D, dtype=torch.float64)
+    turned = rotate(x, Rotary(D, scaling=YARN)(sequence(LENGTH).double()).prefix(3))
+    torch.testing.assert_close(turned[:, :3], YARN.amplitude() * x[:, :3])
+
+
+def test_each_axis_is_stretched_by_its_own():
+    scaling = PerAxis([YARN, Linear(2.0)])
+    rotary = Rotary(D, axes=2, base=(100.0, 50.0), scaling=scaling)
+    rotation = rotary(grid(3, 5).double())
+    r, c = grid(3, 5).double().unbind(-1)
+    rows, columns = YARN.frequencies(D // 2, 100.0), Linear(2.0).frequencies(D // 2, 50.0)
+    theta = torch.cat(
+        [r[:, None] * torch.tensor(rows).double(), c[:, None] * torch.tensor(columns).double()], 1
+    )
+    scale = torch.tensor([YARN.amplitude()] * (D // 4) + [1.0] * (D // 4), dtype=torch.float64)
+    torch.testing.assert_close(rotation.cos, theta.cos() * scale, rtol=0, atol=1e-7)
+    torch.testing.assert_close(rotation.sin, theta.sin() * scale, rtol=0, atol=1e-7)
+    one = Rotary(D, axes=2, scaling=NTK(3.0))
+    both = Rotary(D, axes=2, scaling=PerAxis([NTK(3.0), NTK(3.0)]))
+    assert one.frequencies == both.frequencies
+
+
+def test_an_unscaled_one_is_the_plain_one_bit_by_bit():
+    plain, scaled = Rotary(D, 2, base=100.0), Rotary(D, 2, base=100.0, scaling=Unscaled())
+    assert plain.frequencies == scaled.frequencies
+    assert torch.equal(plain(grid(3, 5)).cos, scaled(grid(3, 5)).cos)
+
+
+def test_a_length_is_of_the_encoding_not_of_a_call_before():
+    scaling = DynamicNTK(2.0, 32)
+    short, long = Rotary(D, scaling=scaling), Rotary(D, scaling=scaling, length=128)
+    assert short.frequencies == Rotary(D).frequencies != long.frequencies
+    before = short(sequence(8)).cos
+    long(sequence(128))
+    assert torch.equal(short(sequence(8)).cos, before)
+
+
+def test_it_copies_pickles_and_says_what_it_is():
+    rotary = Rotary(D, scaling=YARN)
+    for other in (copy.deepcopy(rotary), pickle.loads(pickle.dumps(rotary))):
+        assert torch.equal(other(sequence(9)).cos, rotary(sequence(9)).cos)
+    assert "YaRN(factor=4.0" in repr(rotary)
+
+
+def test_what_contradicts_a_scaling_is_refused():
+    with pytest.raises(ValueError, match="scaling starts from base alone"):
+        Rotary(D, frequencies=[[1.0] * 8], scaling=YARN)
+    with pytest.raises(ValueError, match="scaling starts from base alone"):
+        Rotary(D, rotary_dim=8, freq_dim=16, scaling=YARN)
+    with pytest.raises(ValueError, match="scaling must have 2 axes, got 1"):
+        Rotary(D, axes=2, scaling=PerAxis([YARN]))
+    with pytest.raises(ValueError, match="length is for a scaling"):
+        Rotary(D, length=128)

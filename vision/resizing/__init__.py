@@ -1,0 +1,1 @@
+"""A trained vision transformer at sizes that it was not trained at."""
