@@ -20,6 +20,7 @@ ROWS = [
         "tables",
         "layouts",
         "converting",
+        "fronting",
         "checks",
         "parts",
         "leakage",

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchmetrics.functional.classification import multiclass_accuracy
 
-from posenc_mm import AdditiveEncoding, AttentionBias, RotaryEncoding
+from posenc_mm import AdditiveEncoding, AttentionBias, ConditionalEncoding, RotaryEncoding
 from posenc_mm.timm import attach
 from vision.networks import create
 
@@ -25,7 +25,7 @@ class ImageClassifier(LightningModule):
         classes: to tell apart.
         image_size: pixels of the images trained on, one number or (height, width).
         channels: of an image.
-        additive: encoding added to the tokens.
+        additive: encoding added to the tokens, or one that is conditioned on them.
         rotary: encoding that turns queries and keys.
         bias: encoding added to the logits of the attention.
         keep_native: leave the network's own encoding in place; else the slots replace it, and all
@@ -44,7 +44,7 @@ class ImageClassifier(LightningModule):
         classes: int = 1000,
         image_size: int | tuple[int, int] = 224,
         channels: int = 3,
-        additive: AdditiveEncoding | None = None,
+        additive: AdditiveEncoding | ConditionalEncoding | None = None,
         rotary: RotaryEncoding | None = None,
         bias: AttentionBias | None = None,
         keep_native: bool = False,

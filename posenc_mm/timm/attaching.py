@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from posenc_mm.additive import AdditiveEncoding, ConditionalEncoding
 from posenc_mm.bias import AttentionBias
+from posenc_mm.fronting import fronted, restore
 from posenc_mm.placed import Placed
 from posenc_mm.rotary import RotaryEncoding
 from posenc_mm.timm.blocks import StageFront, attentions_of, front_of
@@ -16,7 +17,7 @@ from posenc_mm.timm.fitting import check_blocks, check_fit
 from posenc_mm.timm.naflex import AttachedNaFlex, EmbedsFront
 from posenc_mm.timm.probing import CustomFront, probe
 from posenc_mm.timm.slots import KINDS, Slots
-from posenc_mm.timm.views import Attached, Front, fronted, restore
+from posenc_mm.timm.views import Attached, Front
 
 Model = TypeVar("Model", bound=nn.Module)
 Several = Sequence[Any]

@@ -9,8 +9,9 @@ from timm.models import vision_transformer_relpos as relpos
 from timm.models import vision_transformer_sam as sam
 from torch import Tensor
 
+from posenc_mm.fronting import Fronted
 from posenc_mm.timm.attentions import ATTENTIONS, DifferentialFront, Normed, paired
-from posenc_mm.timm.views import Acts, Blocks, Front, Fronted, View
+from posenc_mm.timm.views import Acts, Blocks, Front, View
 
 
 class _NormedByToken(View):

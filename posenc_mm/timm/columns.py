@@ -9,8 +9,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from posenc_mm.additive import ConditionalEncoding
+from posenc_mm.fronting import Fronted
 from posenc_mm.timm.slots import Here
-from posenc_mm.timm.views import Acts, Attached, Blocks, Embed, Fronted, View, four_axes, merge
+from posenc_mm.timm.views import Acts, Attached, Blocks, Embed, View, four_axes, merge
 
 Conditional = Callable[[Tensor], Tensor]
 

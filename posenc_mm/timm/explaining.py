@@ -6,9 +6,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from posenc_mm.fronting import Fronted
 from posenc_mm.timm.families import family_of
 from posenc_mm.timm.slots import KINDS
-from posenc_mm.timm.views import Attached, Fronted
+from posenc_mm.timm.views import Attached
 
 _ROPES = {
     "RotaryEmbeddingCat": "axial (cat)",

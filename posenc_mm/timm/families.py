@@ -10,9 +10,10 @@ from timm.models import vision_transformer_relpos as relpos
 from timm.models import vision_transformer_sam as sam
 from torch import nn
 
+from posenc_mm.fronting import Fronted
 from posenc_mm.timm.columns import AttachedBeit, AttachedRelPos, AttachedVit
 from posenc_mm.timm.naflex import AttachedNaFlex
-from posenc_mm.timm.views import Attached, Fronted
+from posenc_mm.timm.views import Attached
 from posenc_mm.timm.windows import AttachedHiera, AttachedSam, AttachedSwin
 
 # Of later releases of timm than the oldest that is supported.

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from posenc_mm.fronting import Fronted
 from posenc_mm.rotary import Rotation, rotate
 from posenc_mm.timm.slots import Here, Slots
 
@@ -71,16 +72,6 @@ class Blocks(list[Callable[..., Tensor]]):
         for block in self:
             tokens = block(tokens)
         return tokens
-
-
-class Fronted:
-    """In front of a module's class while something is attached to the model."""
-
-    _front: type
-    _original: Any
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return (_revive, (self._front, self._original), *super().__reduce_ex__(protocol)[2:])
 
 
 class Front(Fronted):
@@ -169,26 +160,3 @@ def merge(bias: Tensor, mask: Tensor | None) -> Tensor:
     if mask is not None:
         bias = torch.where(mask, bias, -torch.inf) if mask.dtype == torch.bool else bias + mask
     return four_axes(bias)
-
-
-_FRONTED: dict[tuple[type, type], Any] = {}
-
-
-def fronted(front: type, original: type) -> Any:
-    """The class that is ``front``, then ``original``, under the latter's name: one for each two."""
-    if (front, original) not in _FRONTED:
-        names = {"_front": front, "_original": original, "__module__": original.__module__}
-        _FRONTED[front, original] = type(original.__name__, (front, original), names)
-    return _FRONTED[front, original]
-
-
-def restore(model: nn.Module) -> None:
-    """Take every front away."""
-    for module in model.modules():
-        if isinstance(module, Fronted):
-            module.__class__ = module._original
-
-
-def _revive(front: type, original: type) -> Any:
-    kind = fronted(front, original)
-    return kind.__new__(kind)
