@@ -179,14 +179,14 @@ def test_two_clocks_at_once():
 
 def test_seasons_are_found_in_the_training_rows(caplog, seasons):
     words = ["-c", CONFIGS / "seattle.yaml", *MADE]
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
         model = module(*words, "--model.additive.periods={auto: 4, week: 2}")
     assert part(model, Seasonal).periods == {"day": 4, 44_714.0: 1, "week": 2}
     assert sum("season in the training rows" in line for line in caplog.messages) == 2
     found, looked = seasons
     assert looked == [((336, 2), "2024-04-03T00:00:00")]
     found.clear()
-    with caplog.at_level("INFO"):
+    with caplog.at_level("INFO", logger="lightning.pytorch.utilities.rank_zero"):
         model = module(*words, "--model.additive.periods={auto: 4}")
     assert part(model, Seasonal).periods == {"year": 1}
     assert any("no season is clear of noise" in line for line in caplog.messages)

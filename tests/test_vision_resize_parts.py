@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from posenc_mm.resizing import RULES
 from vision import finetune
 from vision.checkpoints import Opened
+from vision.data.base import Cover
 from vision.data.stored import Memory
 from vision.resizing.asking import distinct
 from vision.resizing.measuring import Seen, compare, look
@@ -247,3 +248,12 @@ def test_what_cannot_be_attached_is_refused(tmp_path):
     (tmp_path / "empty.yaml").write_text("model:\n  rotary: null\n")
     with pytest.raises(ValueError, match="must fill one of the slots"):
         finetune.attach_named(tiny(), str(tmp_path / "empty.yaml"), keep_native=True)
+
+
+@pytest.mark.parametrize("name", ["bilinear", "bicubic", "nearest"])
+def test_pictures_are_enlarged_as_asked_for(name):
+    pixels = torch.rand(2, 3, 6, 8)
+    seen = Cover((12, 16), name)(pixels)
+    smooth = {} if name == "nearest" else {"antialias": True}
+    wanted = torch.nn.functional.interpolate(pixels, (12, 16), mode=name, **smooth)
+    torch.testing.assert_close(seen, wanted.clamp(0, 1))

@@ -7,7 +7,7 @@ import torch
 from lightning.pytorch import LightningDataModule
 from torch import Tensor
 from torch.utils.data import DataLoader, default_collate
-from torchvision.transforms import v2
+from torchvision.transforms import InterpolationMode, v2
 
 from vision.data.stored import Files, Memory
 
@@ -37,10 +37,12 @@ class Images(LightningDataModule, ABC):
     Attributes:
         class_names: what a label stands for.
         channels: of an image.
+        interpolation: how images are brought to size, one of torchvision's names.
     """
 
     class_names: tuple[str, ...]
     channels: int = 3
+    interpolation: str = "bilinear"
     mean: tuple[float, ...] = (0.485, 0.456, 0.406)
     std: tuple[float, ...] = (0.229, 0.224, 0.225)
     flip: bool = True
@@ -98,14 +100,14 @@ class Images(LightningDataModule, ABC):
         vary = self.augmentation and name == "train"
         one, batch = [], [v2.ToDtype(torch.float32, scale=True), v2.Normalize(self.mean, self.std)]
         if isinstance(stored, Files):
-            one.append(v2.RandomResizedCrop(size, (0.35, 1.0)) if vary else Cover(size))
+            one.append(v2.RandomResizedCrop(size, (0.35, 1.0)) if vary else self._cover(size))
         else:
             # Whole batches are brought to size at once: the images are small and of one shape.
             if vary:
                 margins = [max(1, side // 8) for side in reversed(stored.shape)]
                 one.append(v2.RandomCrop(stored.shape, margins))
             if stored.shape != size:
-                batch.insert(1, Cover(size))
+                batch.insert(1, self._cover(size))
         if vary and self.flip:
             one.append(v2.RandomHorizontalFlip())
         return DataLoader(
@@ -118,6 +120,9 @@ class Images(LightningDataModule, ABC):
             pin_memory=torch.cuda.is_available(),
             collate_fn=Collate(v2.Compose(batch)),
         )
+
+    def _cover(self, size: tuple[int, int]) -> "Cover":
+        return Cover(size, self.interpolation)
 
 
 class Collate:
@@ -134,16 +139,18 @@ class Collate:
 class Cover(torch.nn.Module):
     """Scale images until they cover a size, then cut what sticks out on both sides."""
 
-    def __init__(self, size: tuple[int, int]) -> None:
+    def __init__(self, size: tuple[int, int], interpolation: str = "bilinear") -> None:
         super().__init__()
-        self.size = size
+        self.size, self.mode = size, InterpolationMode(interpolation)
 
     def forward(self, images: Tensor) -> Tensor:
         (height, width), (rows, columns) = images.shape[-2:], self.size
         scale = max(rows / height, columns / width)
         covering = [max(rows, round(height * scale)), max(columns, round(width * scale))]
         if covering != [height, width]:
-            images = v2.functional.resize(images, covering, antialias=True)
+            images = v2.functional.resize(images, covering, self.mode, antialias=True)
+            if images.is_floating_point():  # cubic weights leave the range of pixels
+                images = images.clamp(0, 1)
         return v2.functional.center_crop(images, list(self.size))
 
 

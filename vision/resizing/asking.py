@@ -80,6 +80,10 @@ def _pictures(parser: argparse.ArgumentParser) -> None:
         help="a folder of pictures or of class folders, or an archive; default: two photographs "
         "of scikit-learn, cut in pieces",
     )  # fmt: skip
+    group.add_argument(
+        "--interpolation", choices=["bilinear", "bicubic", "nearest"], default="bilinear",
+        help="how pictures are brought to a size; default: bilinear",
+    )  # fmt: skip
     group.add_argument("--limit", type=int, default=2000, help="pictures to measure; default: 2000")
     group.add_argument(
         "--normalise", choices=[*NORMALISATIONS, "auto"],
@@ -101,7 +105,7 @@ def _tuning(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--train-limit", type=int, default=5000, help="pictures an epoch")
     group.add_argument("--train-size", type=_size, metavar="PIXELS", help="default: the largest")
     group.add_argument("--lr", type=float, default=1e-3)
-    group.add_argument("--trainable", choices=list(TRAINABLE), default="all")
+    group.add_argument("--trainable", choices=list(TRAINABLE), default="attention")
     group.add_argument(
         "--table", choices=["keep", "drop"], default="keep",
         help="whether the resized table stays beside what is attached; default: keep",

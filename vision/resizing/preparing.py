@@ -64,6 +64,7 @@ def prepare(options: Any) -> Study:
         options.images, opened.native, batch_size=options.batch_size, channels=opened.channels,
         limit=options.limit, training=bool(options.attach),
     )  # fmt: skip
+    data.interpolation = options.interpolation
     split: Any = data.split
     notes = [*opened.notes, *_of_pictures(data, opened)]
     labelled = len(data.class_names) == opened.classes > 0
@@ -173,7 +174,8 @@ def _key(options: Any, measured: Any, data: Images) -> str:
                 digest.update(block)
     asked = ("checkpoint", "model", "pretrained", "native", "heads", "activation", "norm_first")
     digest.update(repr([getattr(options, name) for name in asked]).encode())
-    digest.update(repr((options.seed, data.mean, data.std, data.class_names)).encode())
+    pictures = (data.mean, data.std, data.class_names, data.interpolation)
+    digest.update(repr((options.seed, *pictures)).encode())
     digest.update(measured.labels[measured.rows].numpy().tobytes())
     if isinstance(measured, Files):
         paths = [measured.paths[row] for row in measured.rows.tolist()]

@@ -133,9 +133,9 @@ def written(value: float, labelled: bool) -> str:
 def _how(study: Any, results: list[dict[str, Any]]) -> list[str]:
     lines = [f"- {note}" for note in study.notes]
     lines.append(
-        "- pictures are brought to each size with bilinear weights and antialias until they cover "
-        "it, and what sticks out is cut on both sides: a small picture that is enlarged holds no "
-        "more detail than it had"
+        f"- pictures are brought to each size by {study.data.interpolation} weights, with "
+        f"antialias, until they cover it, and what sticks out is cut on both sides: a small "
+        f"picture that is enlarged holds no more detail than it had"
     )
     trained = {r["row"]: r for r in results if r["kind"] == "trained"}
     lines += [

@@ -1,0 +1,1 @@
+"""Language models of characters and bytes, with any encoding: python -m text."""

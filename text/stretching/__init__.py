@@ -1,0 +1,1 @@
+"""How ``text extend`` stretches, measures, searches, tunes and tells."""
