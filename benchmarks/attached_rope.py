@@ -3,12 +3,10 @@
     python benchmarks/attached_rope.py --model vit_small_patch16_224 --batch 8
 
 Forward and forward with backward alternate between the two models, so that other work on the
-machine meets both alike; memory is the peak of a process that does nothing else.
+machine meets both alike; memory is what torch's profiler sees allocated at once.
 """
 
 import argparse
-import multiprocessing
-import resource
 import statistics
 import time
 from collections.abc import Callable
@@ -21,6 +19,7 @@ from posenc_mm import Rotary
 from posenc_mm.timm import attach
 
 Step = Callable[[nn.Module, Tensor], None]
+_CPU = torch.profiler.ProfilerActivity.CPU
 
 
 def made(name: str, rotary: bool) -> nn.Module:
@@ -57,19 +56,17 @@ def seconds(step: Step, models: list[nn.Module], images: Tensor, repeats: int) -
     return times
 
 
-def megabytes(name: str, rotary: bool, batch: int, step: Step) -> float:
-    """Peak memory of a process that takes a step twice, above what the model itself needs."""
-    with multiprocessing.get_context("spawn").Pool(1) as pool:
-        return pool.apply(_peak, (name, rotary, batch, step))
-
-
-def _peak(name: str, rotary: bool, batch: int, step: Step) -> float:
-    model = made(name, rotary)
-    images = torch.randn(batch, *model.pretrained_cfg["input_size"])
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for _ in range(2):
+def megabytes(model: nn.Module, images: Tensor, step: Step) -> float:
+    """Peak of what a step's tensors hold at once, above what was there before."""
+    step(model, images)
+    with torch.profiler.profile(activities=[_CPU], profile_memory=True) as profile:
         step(model, images)
-    return (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+    held = peak = 0
+    events = [e for e in profile.profiler.kineto_results.events() if e.name() == "[memory]"]
+    for event in sorted(events, key=lambda e: e.start_ns()):
+        held += event.nbytes()
+        peak = max(peak, held)
+    return peak / 2**20
 
 
 def main() -> None:
@@ -87,7 +84,7 @@ def main() -> None:
         plain, rotary = seconds(step, models, images, options.repeats)
         ratios = sorted(r / p for p, r in zip(plain, rotary, strict=True))
         spread = f"{ratios[len(ratios) // 4]:.3f} to {ratios[3 * len(ratios) // 4]:.3f}"
-        memory = [megabytes(options.model, rotary, options.batch, step) for rotary in (False, True)]
+        memory = [megabytes(model, images, step) for model in models]
         print(
             f"{name}: {statistics.median(plain):.3f} s, with axial RoPE "
             f"{statistics.median(rotary):.3f} s, {statistics.median(ratios):.3f} times (middle "

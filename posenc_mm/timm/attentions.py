@@ -5,13 +5,14 @@ has them, else in the output of ``qkv``. A bias is the argument that the attenti
 is added where its own bias is.
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import torch
 from timm.models import beit, eva, swin_transformer, swin_transformer_v2, vision_transformer
 from timm.models import vision_transformer_relpos as relpos
 from timm.models import vision_transformer_sam as sam
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from posenc_mm.timm.views import Front, View
@@ -25,6 +26,28 @@ class Normed(View):
 
     def k_norm(self, k: Tensor) -> Any:
         return self._acts.turn(self._module.k_norm(k))
+
+
+class _Early(Normed):
+    """Where norms do nothing, queries and keys turn in the output of ``qkv``.
+
+    What backward keeps of them is then all that it keeps of that output.
+    """
+
+    def __init__(self, module: Any, acts: Any) -> None:
+        super().__init__(module, acts)
+        norms = (module.q_norm, module.k_norm)
+        self._early = acts.rotation is not None and all(type(n) is nn.Identity for n in norms)
+
+    def qkv(self, x: Tensor) -> Any:
+        y = self._module.qkv(x)
+        return _turned(y, self._module.num_heads, self._acts.turn) if self._early else y
+
+    def q_norm(self, q: Tensor) -> Any:
+        return self._module.q_norm(q) if self._early else super().q_norm(q)
+
+    def k_norm(self, k: Tensor) -> Any:
+        return self._module.k_norm(k) if self._early else super().k_norm(k)
 
 
 class _Projected(View):
@@ -42,9 +65,7 @@ class _Projected(View):
             y = module.qkv(x) + bias if separate else F.linear(x, module.qkv.weight, bias)
         if self._acts.rotation is None:
             return y
-        q, k, v = y.unflatten(-1, (3, module.num_heads, -1)).movedim(-2, 1).unbind(-2)
-        turned = torch.stack((self._acts.turn(q), self._acts.turn(k), v), dim=-2)
-        return turned.movedim(1, -2).flatten(-3)
+        return _turned(y, module.num_heads, self._acts.turn)
 
 
 class _Beit(_Projected):
@@ -107,7 +128,13 @@ class _Sam(View):
 class NormFront(Front):
     """Attention with ``q_norm`` and ``k_norm``."""
 
-    _view = Normed
+    _view: ClassVar[Any] = Normed
+
+
+class EarlyFront(NormFront):
+    """Attention that calls its ``qkv``, then its norms."""
+
+    _view = _Early
 
 
 class DifferentialFront(NormFront):
@@ -154,6 +181,13 @@ class SamFront(Front):
     _view = _Sam
 
 
+def _turned(y: Tensor, heads: int, turn: Callable[[Tensor], Tensor]) -> Tensor:
+    """The output of a ``qkv`` (B, N, 3 * H * D) with queries and keys turned."""
+    q, k, v = y.reshape(*y.shape[:2], 3, heads, -1).unbind(2)
+    q, k = (turn(part.transpose(1, 2)).transpose(1, 2) for part in (q, k))
+    return torch.stack((q, k, v), dim=2).flatten(2)
+
+
 def paired(module: Any, given: dict[str, Any]) -> dict[str, Any]:
     """A mask per head, where two maps in a row belong to a head and are not yet apart."""
     mask = given.get("attn_mask")
@@ -164,7 +198,7 @@ def paired(module: Any, given: dict[str, Any]) -> dict[str, Any]:
 
 # By name, as timm's releases differ in which of them they have and where.
 ATTENTIONS: list[tuple[Any, dict[str, type[Front]]]] = [
-    (vision_transformer, {"Attention": NormFront, "DiffAttention": DifferentialFront}),
+    (vision_transformer, {"Attention": EarlyFront, "DiffAttention": DifferentialFront}),
     (eva, {"EvaAttention": NormFront, "AttentionRope": NormFront}),
     (beit, {"Attention": BeitFront}),
     (relpos, {"RelPosAttention": RelPosFront}),
