@@ -6,8 +6,6 @@ import torch
 from posenc_mm import Rotary
 from posenc_mm.timm import attach
 
-from posenc_mm.timm import attach
-
 
 def test_a_rotation_keeps_no_more_for_the_backward_than_the_plain_model():
     kept = []
