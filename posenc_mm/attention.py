@@ -176,15 +176,21 @@ def _rotated(
                 f"N={q.shape[2]} and M={k.shape[2]}"
             )
         k_rotation = rotation
-    kinds = [
-        (r.layout, r.cos.shape[-1], r.per_head and r.cos.shape[-3]) for r in (rotation, k_rotation)
-    ]
+    kinds = [_kind(rotation), _kind(k_rotation)]
     if kinds[0] != kinds[1]:
         raise ValueError(
             f"rotation and k_rotation must be of one encoding: of one layout, number of "
             f"frequencies and of heads, got {kinds[0]} and {kinds[1]}"
         )
     return rotate(q, rotation), rotate(k, k_rotation)
+
+
+def _kind(rotation: Rotation) -> tuple[object, ...]:
+    more = [name for name in ("basis", "matrices") if getattr(rotation, name) is not None] + (
+        [f"{rotation.blocks} blocks"] if rotation.blocks > 1 else []
+    )
+    heads = rotation.per_head and rotation.cos.shape[-3]
+    return (rotation.layout, rotation.cos.shape[-1], heads, *more)
 
 
 def _evaluated(

@@ -42,6 +42,7 @@ class Attention(nn.Module):
         rotation: Rotation | None = None,
         k_rotation: Rotation | None = None,
         temperature: Tensor | None = None,
+        factor: float = 1.0,
         bias: Tensor | Contextual | None = None,
         after: Tensor | None = None,
         causal: bool = False,
@@ -55,7 +56,7 @@ class Attention(nn.Module):
 
         Keyword arguments are those of :func:`posenc_mm.attend`, but for these: ``k_rotation``, of
         all keys where the cache keeps them raw, else of the new ones; ``temperature (..., N, 1)``,
-        a factor of the queries; ``layer``, which of the cache's this is.
+        a factor of the queries; ``factor``, of the logits; ``layer``, which of the cache's this is.
         """
         parts = rearrange(self.qkv(x), "b n (h d) -> b h n d", d=self.head_dim)
         q, k, v = parts.split((self.heads, self.kv_heads, self.kv_heads), dim=1)
@@ -63,8 +64,10 @@ class Attention(nn.Module):
             q = rotate(q, rotation)
             k_rotation = rotation if k_rotation is None else k_rotation
         if temperature is not None:
-            factor = temperature if temperature.ndim == 2 else temperature.unsqueeze(-3)
-            q = (q * factor).to(q.dtype)
+            each = temperature if temperature.ndim == 2 else temperature.unsqueeze(-3)
+            q = (q * each).to(q.dtype)
+        if factor != 1.0:
+            q = q * factor
         raw = cache is not None and bool(cache.raw)
         if k_rotation is not None and not raw:
             k = rotate(k, k_rotation)

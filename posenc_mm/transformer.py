@@ -194,13 +194,12 @@ def _each(slot: nn.Module | None) -> Iterable[nn.Module]:
 
 def _turned(
     rotary: nn.Module, positions: Tensor, k_positions: Tensor, raw: bool
-) -> dict[str, Rotation]:
+) -> dict[str, Rotation | float]:
     if isinstance(rotary, XPos):
         rotation, k_rotation = rotary.pair(positions, k_positions)
         return {"rotation": rotation, "k_rotation": k_rotation}
-    if raw:
-        return {"rotation": rotary(positions), "k_rotation": rotary(k_positions)}
-    return {"rotation": rotary(positions)}
+    turned = {"rotation": rotary(positions), "factor": getattr(rotary, "softmax_factor", 1.0)}
+    return {**turned, "k_rotation": rotary(k_positions)} if raw else turned
 
 
 def _said(bias: nn.Module, positions: Tensor, k_positions: Tensor) -> dict[str, object]:

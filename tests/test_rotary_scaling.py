@@ -2,14 +2,17 @@
 
 import copy
 import pickle
+from dataclasses import replace
 
 import pytest
+import timm
 import torch
 from transformers import LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-from posenc_mm import Rotary, grid, rotate, sequence
+from posenc_mm import CayleySTRING, KVCache, Rotary, Transformer, attend, grid, rotate, sequence
 from posenc_mm.scaling import NTK, DynamicNTK, Linear, PerAxis, Unscaled, YaRN, from_hf
+from posenc_mm.timm import attach
 
 D, LENGTH = 16, 40
 YARN = YaRN(4.0, 32)
@@ -103,3 +106,39 @@ def test_what_contradicts_a_scaling_is_refused():
         Rotary(D, axes=2, scaling=PerAxis([YARN]))
     with pytest.raises(ValueError, match="length is for a scaling"):
         Rotary(D, length=128)
+
+
+def test_a_host_applies_the_factor_on_the_logits_or_says_that_it_does_not():
+    def model(scaling):
+        torch.manual_seed(0)
+        rotary = Rotary(D, scaling=scaling)
+        return Transformer(2 * D, depth=1, heads=2, rotary=rotary, causal=True).double()
+
+    with_factor = YaRN(4.0, 32, mscale=1.0, mscale_all_dim=1.0)
+    factor = with_factor.softmax_factor
+    assert factor > 1.2
+    host = model(with_factor)
+    other = model(replace(with_factor, scale_softmax=False))
+    with torch.no_grad():
+        other.blocks[0].attention.qkv.weight[: 2 * D] *= factor
+        other.blocks[0].attention.qkv.bias[: 2 * D] *= factor
+    tokens, positions = torch.randn(3, 9, 2 * D, dtype=torch.float64), sequence(9)
+    torch.testing.assert_close(host(tokens, positions), other(tokens, positions))
+    cache = KVCache()
+    parts = [
+        host(tokens[:, a:b], sequence(b - a, offset=a), cache=cache) for a, b in ((0, 6), (6, 9))
+    ]
+    torch.testing.assert_close(torch.cat(parts, 1), host(tokens, positions))
+    vit = timm.create_model("vit_tiny_patch16_224", depth=1, embed_dim=32, num_heads=2)
+    with pytest.raises(ValueError, match="a factor on the logits"):
+        attach(vit, rotary=Rotary(D, axes=2, scaling=with_factor))
+    attach(vit, rotary=Rotary(D, axes=2, scaling=replace(with_factor, scale_softmax=False)))
+
+
+def test_queries_and_keys_of_other_kinds_of_rotation_are_not_mixed():
+    q = torch.randn(1, 2, 6, D)
+    half, axis_half = (Rotary(D, 2, layout=layout)(grid(2, 3)) for layout in ("half", "axis_half"))
+    string = CayleySTRING(D, 2)(grid(2, 3))
+    for other in (axis_half, string):
+        with pytest.raises(ValueError, match="must be of one encoding"):
+            attend(q, q, q, rotation=half, k_rotation=other)

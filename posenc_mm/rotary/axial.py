@@ -54,7 +54,8 @@ class Rotary(RotaryEncoding):
 
     Attributes:
         amplitude: the scaling's factor on cosines and sines.
-        softmax_factor: the scaling's factor on the scale of the logits, left to the host.
+        softmax_factor: the scaling's factor on the logits, which a host applies, as
+            :class:`posenc_mm.Transformer` does.
 
     Shape:
         ``positions (..., N, A) -> Rotation`` of ``(..., N, F)``

@@ -99,6 +99,11 @@ def _check_bias(encoding: Any, bias: Any, attention: Any, where: str) -> None:
 
 def _check_rotation(encoding: Any, rotation: Any, attention: Any, where: str) -> None:
     _, heads, width = heads_of(attention)
+    if getattr(encoding, "softmax_factor", 1.0) != 1.0:
+        raise ValueError(
+            f"rotary brings a factor on the logits, {encoding.softmax_factor}, which timm's "
+            f"attention does not apply: say scale_softmax=False of its scaling"
+        )
     turning = 2 * rotation.cos.shape[-1]
     if turning > width:
         raise ValueError(f"rotary turns {turning} channels, but {where} has {width} in a head")
