@@ -166,6 +166,9 @@ def main(argv: list[str] | None = None) -> int | None:
 
         return forecast(words[1:])
     build(argv, run=True, command=words[0] if words else "")
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        # Lightning leaves gloo's threads running, which at times abort Python as it ends.
+        torch.distributed.destroy_process_group()
     return None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import torch
 from jsonargparse import Namespace
 from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
@@ -149,6 +150,9 @@ def main(argv: list[str] | None = None) -> None:
         resize(words[1:])
         return
     build(argv, run=True, command=words[0] if words else "")
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        # Lightning leaves gloo's threads running, which at times abort Python as it ends.
+        torch.distributed.destroy_process_group()
 
 
 def build(argv: list[str] | None, *, run: bool = False, command: str = "") -> VisionCLI:
