@@ -74,7 +74,8 @@ def taps(place: Tensor, size: int, kernel: str) -> Taps:
         return [(cell, 1 - share), ((cell + 1).clamp(max=size - 1), share)]
     below = place.floor()
     cells = [below.long() + step for step in range(-1, 3)]
-    shares = _cubic(place - below, -0.75 if kernel == "cubic" else -0.5)
+    past, a = place - below, -0.75 if kernel == "cubic" else -0.5
+    shares = [cubic(distance, a) for distance in (past + 1, past, 1 - past, 2 - past)]
     if kernel == "cubic_aa":
         shares = [
             torch.where((cell >= 0) & (cell < size), share, 0.0)
@@ -83,6 +84,22 @@ def taps(place: Tensor, size: int, kernel: str) -> Taps:
         whole = shares[0] + shares[1] + shares[2] + shares[3]
         shares = [share / whole for share in shares]
     return [(cell.clamp(0, size - 1), share) for cell, share in zip(cells, shares, strict=True)]
+
+
+def cubic(distance: Tensor, a: float) -> Tensor:
+    """Keys' cubic kernel: the share of an entry so far from the place that is read.
+
+    Args:
+        distance: in entries, not negative.
+        a: the slope at 1.
+
+    Returns:
+        Shares of the shape of ``distance``; 0 from 2 on.
+    """
+    x = distance
+    near = ((a + 2) * x - (a + 3)) * x * x + 1
+    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
+    return torch.where(x <= 1, near, torch.where(x < 2, far, 0.0))
 
 
 def check_kernel(kernel: str) -> None:
@@ -104,18 +121,6 @@ def draw_entries(table: Tensor, std: float) -> None:
         nn.init.zeros_(table)
     else:
         nn.init.trunc_normal_(table, std=std, a=-2 * std, b=2 * std)
-
-
-def _cubic(t: Tensor, a: float) -> list[Tensor]:
-    """Shares of the four entries around a place that is ``t`` past the second one."""
-
-    def near(x: Tensor) -> Tensor:
-        return ((a + 2) * x - (a + 3)) * x * x + 1
-
-    def far(x: Tensor) -> Tensor:
-        return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
 def _row(columns: Sequence[Tensor], sizes: Sequence[int]) -> Tensor:

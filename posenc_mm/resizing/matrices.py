@@ -8,6 +8,7 @@ from torch import Tensor
 
 from posenc_mm.checks import check_sizes, check_whole
 from posenc_mm.resizing.rules import Rule, rule_of
+from posenc_mm.tables import cubic
 from posenc_mm.timestamps.civil import real_of
 
 
@@ -172,6 +173,4 @@ def _kernel(name: str, distance: Tensor, a: float) -> Tensor:
     x = distance.abs()
     if name == "linear":
         return (1 - x).clamp(min=0)
-    near = ((a + 2) * x - (a + 3)) * x * x + 1
-    far = ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
-    return torch.where(x <= 1, near, torch.where(x < 2, far, 0.0))
+    return cubic(x, a)
