@@ -21,6 +21,7 @@ ROWS = [
         "layouts",
         "converting",
         "fronting",
+        "pairs",
         "checks",
         "parts",
         "leakage",

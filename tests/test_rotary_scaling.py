@@ -139,6 +139,9 @@ def test_queries_and_keys_of_other_kinds_of_rotation_are_not_mixed():
     q = torch.randn(1, 2, 6, D)
     half, axis_half = (Rotary(D, 2, layout=layout)(grid(2, 3)) for layout in ("half", "axis_half"))
     string = CayleySTRING(D, 2)(grid(2, 3))
+    by_four = Rotary(D, 4, layout="axis_half")(grid(1, 1, 2, 3))
+    with pytest.raises(ValueError, match="must be of one encoding"):
+        attend(q, q, q, rotation=axis_half, k_rotation=by_four)
     for other in (axis_half, string):
         with pytest.raises(ValueError, match="must be of one encoding"):
             attend(q, q, q, rotation=half, k_rotation=other)

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from posenc_mm.layouts import ROTARY_LAYOUTS, check_layout
+from posenc_mm.pairs import split, turn_pairs
 from posenc_mm.rotary.rotation import Rotation
 
 
@@ -47,41 +48,10 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
 
 
 def _turn(x: Tensor, rotation: Rotation) -> Tensor:
-    cos, sin, layout, blocks = rotation.cos, rotation.sin, rotation.layout, rotation.blocks
-    pairs = cos.shape[-1]
+    cos, sin = rotation.cos, rotation.sin
     # Queries cut from a joint projection are strided: one copy costs less than that in each step.
-    turning = x[..., : 2 * pairs].contiguous()
-    if layout == "half":
-        first, second = turning.chunk(2, dim=-1)
-        turned = torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
-    elif layout == "axis_half":
-        first, second = _split(turning, blocks, 2, pairs // blocks).unbind(-2)
-        cos, sin = _split(cos, blocks, pairs // blocks), _split(sin, blocks, pairs // blocks)
-        parts = (first * cos - second * sin, first * sin + second * cos)
-        turned = torch.stack(parts, dim=-2).flatten(-3)
-    else:
-        # Members of a pair lie side by side, and a stride of two is slow: tables as wide as x.
-        of_first, of_second = _of_members(cos, layout, blocks)
-        along = torch.stack((of_first, of_second), dim=-1).flatten(-2)
-        of_first, of_second = _of_members(sin, layout, blocks)
-        across = torch.stack((-of_first, of_second), dim=-1).flatten(-2)
-        turned = turning * along + _swapped(turning) * across
-    return _with_rest(turned, x)
-
-
-def _swapped(x: Tensor) -> Tensor:
-    if x.element_size() < 4:  # autocast to bfloat16 refuses to stack float16
-        return _split(x, x.shape[-1] // 2, 2).flip(-1).flatten(-2)
-    return torch.stack((x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2)
-
-
-def _of_members(values: Tensor, layout: str, blocks: int) -> tuple[Tensor, Tensor]:
-    """What turns the first and the second member of each pair of neighbours."""
-    if layout == "interleaved":
-        return values, values
-    each = _split(values, blocks, values.shape[-1] // blocks)
-    tiled = torch.cat((each, each), dim=-1).flatten(-2)
-    return tiled[..., 0::2], tiled[..., 1::2]
+    turning = x[..., : 2 * cos.shape[-1]].contiguous()
+    return _with_rest(turn_pairs(turning, cos, sin, rotation.layout, rotation.blocks), x)
 
 
 def _in_basis(x: Tensor, basis: Tensor) -> Tensor:
@@ -94,15 +64,11 @@ def _in_basis(x: Tensor, basis: Tensor) -> Tensor:
 def _multiply(x: Tensor, matrices: Tensor) -> Tensor:
     blocks, size = matrices.shape[-3], matrices.shape[-1]
     dtype = torch.promote_types(x.dtype, matrices.dtype)
-    parts = _split(x[..., : blocks * size].to(dtype), blocks, size)
+    parts = split(x[..., : blocks * size].to(dtype), blocks, size)
     with _no_autocast(x):
         # Not matmul, which would copy the matrices for every head and sample.
         mixed = torch.einsum("...kij,...kj->...ki", matrices.to(dtype), parts).flatten(-2)
     return _with_rest(mixed.contiguous(), x)
-
-
-def _split(x: Tensor, *sizes: int) -> Tensor:
-    return x.reshape(*x.shape[:-1], *sizes)
 
 
 def _with_rest(turned: Tensor, x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor
 from posenc_mm.checks import check_number
 from posenc_mm.frequencies import angles
 from posenc_mm.layouts import check_layout
+from posenc_mm.pairs import turn_pairs
 
 
 def rerotate(
@@ -93,10 +94,5 @@ def _turn(k: Tensor, theta: Tensor, ratio: float, layout: str) -> Tensor:
             f"positions for {tuple(theta.shape)}"
         )
     cos, sin = theta.cos() * ratio, theta.sin() * ratio
-    halves = layout == "half"
-    turning = k[..., :width]
-    a, b = turning.chunk(2, -1) if halves else (turning[..., 0::2], turning[..., 1::2])
-    parts = (a * cos - b * sin, a * sin + b * cos)
-    turned = torch.cat(parts, -1) if halves else torch.stack(parts, -1).flatten(-2)
-    turned = turned.to(k.dtype)
+    turned = turn_pairs(k[..., :width], cos, sin, layout).to(k.dtype)
     return turned if width == k.shape[-1] else torch.cat((turned, k[..., width:]), dim=-1)

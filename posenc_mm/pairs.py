@@ -1,0 +1,54 @@
+"""The turn of pairs of channels: the one formula behind every rotation."""
+
+import torch
+from torch import Tensor
+
+
+def turn_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int = 1) -> Tensor:
+    r"""Turn pairs of channels: :math:`(a, b) \to (a \cos - b \sin, \; a \sin + b \cos)`.
+
+    Args:
+        x: ``(..., 2F)``, best contiguous.
+        cos: broadcasts to ``(..., F)``.
+        sin: likewise.
+        layout: where the members of a pair sit, one of :data:`posenc_mm.layouts.ROTARY_LAYOUTS`.
+        blocks: number of blocks that ``"axis_half"`` and ``"vjepa2"`` name.
+
+    Returns:
+        ``(..., 2F)`` in the wider dtype of ``x`` and ``cos``.
+    """
+    if layout == "half":
+        first, second = x.chunk(2, dim=-1)
+        return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+    if layout == "axis_half":
+        pairs = cos.shape[-1] // blocks
+        first, second = split(x, blocks, 2, pairs).unbind(-2)
+        cos, sin = split(cos, blocks, pairs), split(sin, blocks, pairs)
+        parts = (first * cos - second * sin, first * sin + second * cos)
+        return torch.stack(parts, dim=-2).flatten(-3)
+    # Members of a pair lie side by side, and a stride of two is slow: tables as wide as x.
+    of_first, of_second = _of_members(cos, layout, blocks)
+    along = torch.stack((of_first, of_second), dim=-1).flatten(-2)
+    of_first, of_second = _of_members(sin, layout, blocks)
+    across = torch.stack((-of_first, of_second), dim=-1).flatten(-2)
+    return x * along + _swapped(x) * across
+
+
+def split(x: Tensor, *sizes: int) -> Tensor:
+    """Cut the last axis into several."""
+    return x.reshape(*x.shape[:-1], *sizes)
+
+
+def _swapped(x: Tensor) -> Tensor:
+    if x.element_size() < 4:  # autocast to bfloat16 refuses to stack float16
+        return split(x, x.shape[-1] // 2, 2).flip(-1).flatten(-2)
+    return torch.stack((x[..., 1::2], x[..., 0::2]), dim=-1).flatten(-2)
+
+
+def _of_members(values: Tensor, layout: str, blocks: int) -> tuple[Tensor, Tensor]:
+    """What turns the first and the second member of each pair of neighbours."""
+    if layout == "interleaved":
+        return values, values
+    each = split(values, blocks, values.shape[-1] // blocks)
+    tiled = torch.cat((each, each), dim=-1).flatten(-2)
+    return tiled[..., 0::2], tiled[..., 1::2]
