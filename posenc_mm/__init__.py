@@ -98,6 +98,7 @@ from posenc_mm.rotary import (
     TimeRotary,
     XPos,
     rotate,
+    rotate_,
 )
 from posenc_mm.timestamps import TimeAxis, past_and_future
 from posenc_mm.transformer import Transformer
@@ -178,6 +179,7 @@ __all__ = [
     "resize_table",
     "resized",
     "rotate",
+    "rotate_",
     "segments",
     "sequence",
     "t5_buckets",

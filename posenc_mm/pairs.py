@@ -34,6 +34,32 @@ def turn_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int = 1
     return x * along + _swapped(x) * across
 
 
+def turn_first(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int = 1) -> Tensor:
+    """Turn the first channels in pairs and let the rest pass: see :func:`turn_pairs`.
+
+    Args:
+        x: ``(..., D)``
+        cos: broadcasts to ``(..., F)``; turns :math:`2F` channels.
+        sin: likewise.
+        layout: as for :func:`turn_pairs`.
+        blocks: likewise.
+
+    Returns:
+        Like ``x``, in its dtype, contiguous.
+    """
+    width = 2 * cos.shape[-1]
+    # Queries cut from a joint projection are strided: one copy costs less than that in each step.
+    return with_rest(turn_pairs(x[..., :width].contiguous(), cos, sin, layout, blocks), x).to(
+        x.dtype
+    )
+
+
+def with_rest(turned: Tensor, x: Tensor) -> Tensor:
+    """Put the channels that did not turn behind those that did."""
+    rest = x[..., turned.shape[-1] :]
+    return torch.cat((turned, rest.to(turned.dtype)), dim=-1) if rest.shape[-1] else turned
+
+
 def split(x: Tensor, *sizes: int) -> Tensor:
     """Cut the last axis into several."""
     return x.reshape(*x.shape[:-1], *sizes)

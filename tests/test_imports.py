@@ -151,7 +151,10 @@ def test_no_buffers_no_caches_no_asserts(path):
         where = f"{name_of(path)}:{getattr(node, 'lineno', 0)}"
         assert not isinstance(node, ast.Assert), f"{where}: raise ValueError instead"
         word = getattr(node, "attr", None) or getattr(node, "id", None)
-        assert word not in {"register_buffer", "lru_cache", "view_as_complex"}, f"{where}: {word}"
+        assert word not in {"register_buffer", "lru_cache"}, f"{where}: {word}"
+        # Complex numbers neither export nor run everywhere: eager mode on a CPU alone has them.
+        only = name_of(path) == "posenc_mm/rotary/eager.py"
+        assert only or word != "view_as_complex", where
     assert "functools.cache" not in set(imported(path))
 
 

@@ -7,7 +7,7 @@ from posenc_mm.rotary.mixed import MixedRotary
 from posenc_mm.rotary.rotation import Rotation
 from posenc_mm.rotary.string import CayleySTRING, CirculantSTRING
 from posenc_mm.rotary.time import TimeRotary
-from posenc_mm.rotary.turning import rotate
+from posenc_mm.rotary.turning import rotate, rotate_
 from posenc_mm.rotary.xpos import XPos
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "TimeRotary",
     "XPos",
     "rotate",
+    "rotate_",
 ]

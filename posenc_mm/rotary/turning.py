@@ -6,28 +6,33 @@ import torch
 from torch import Tensor
 
 from posenc_mm.layouts import ROTARY_LAYOUTS, check_layout
-from posenc_mm.pairs import split, turn_pairs
+from posenc_mm.pairs import split, turn_first, with_rest
+from posenc_mm.rotary.eager import pays, turn_into, turned, turned_in_place
 from posenc_mm.rotary.rotation import Rotation
 
 
-def rotate(x: Tensor, rotation: Rotation) -> Tensor:
+def rotate(x: Tensor, rotation: Rotation, *, out: Tensor | None = None) -> Tensor:
     r"""Turn pairs of channels: :math:`(a, b) \to (a \cos - b \sin, \; a \sin + b \cos)`.
 
     The first :math:`2F` channels turn, the rest pass. Low-precision inputs are turned in float32
-    and rounded once. Real arithmetic only, so that it exports. The result is contiguous.
+    and rounded once. The result is contiguous. Backward turns the other way and keeps the angles
+    alone, not ``x``. In eager mode on a CPU the interleaved layout is the faster one, by
+    :func:`posenc_mm.convert_layout` also for weights that were trained with another; compiled and
+    exported, all is real arithmetic.
 
     Args:
         x: queries or keys ``(B, H, N, D)``; leading axes may be missing where the rotation lacks
             them.
         rotation: from a :class:`RotaryEncoding`.
+        out: takes the result, without gradients; like ``x``, which it may be.
 
     Returns:
-        A tensor like ``x``, of its dtype.
+        A tensor like ``x``, of its dtype; ``out`` where that is given.
 
     Raises:
         ValueError: ``x`` is not floating, is narrower than the rotation, has another number of
             tokens, heads or samples, or the rotation's layout, blocks, basis or matrices are not
-            as :class:`Rotation` says.
+            as :class:`Rotation` says; or ``out`` is not like ``x`` or takes part in gradients.
 
     Example:
         >>> from posenc_mm import Rotary, sequence
@@ -37,28 +42,81 @@ def rotate(x: Tensor, rotation: Rotation) -> Tensor:
                   [0.5403, 0.8415]]]])
     """
     fitted = _fit(x, rotation)
+    if out is not None:
+        _check_out(out, x, fitted)
+        if _at_once(x, fitted):
+            turn_into(out, x, fitted.cos, fitted.sin, fitted.layout, fitted.blocks)
+            return out
+        return out.copy_(_apply(x, fitted))
+    return _apply(x, fitted)
+
+
+def rotate_(x: Tensor, rotation: Rotation) -> Tensor:
+    """Turn queries or keys where they are: :func:`rotate` without another tensor.
+
+    Gradients are right: what was computed before keeps its values or, where it needs those of
+    ``x``, torch refuses its backward.
+
+    Args:
+        x: as for :func:`rotate`; not a leaf that requires gradients.
+        rotation: from a :class:`RotaryEncoding`.
+
+    Returns:
+        ``x``
+
+    Raises:
+        ValueError: as for :func:`rotate`.
+
+    Example:
+        >>> from posenc_mm import Rotary, sequence
+        >>> x = torch.ones(1, 1, 3, 4)
+        >>> rotate_(x, Rotary(head_dim=4)(sequence(3))) is x
+        True
+    """
+    fitted = _fit(x, rotation)
+    if _at_once(x, fitted):
+        return turned_in_place(x, fitted.cos, fitted.sin, fitted.layout, fitted.blocks)
+    return x.copy_(_apply(x, fitted))
+
+
+def _apply(x: Tensor, fitted: Rotation) -> Tensor:
     basis, matrices = fitted.basis, fitted.matrices
-    turned = x
+    result = x
     if basis is not None and not fitted.basis_last:
-        turned = _in_basis(turned, basis)
-    turned = _turn(turned, fitted) if matrices is None else _multiply(turned, matrices)
+        result = _in_basis(result, basis)
+    result = _turn(result, fitted) if matrices is None else _multiply(result, matrices)
     if basis is not None and fitted.basis_last:
-        turned = _in_basis(turned, basis)
-    return turned.to(x.dtype)
+        result = _in_basis(result, basis)
+    return result.to(x.dtype)
+
+
+def _at_once(x: Tensor, rotation: Rotation) -> bool:
+    more = rotation.basis is not None or rotation.matrices is not None
+    return not more and pays(x, rotation.cos, rotation.sin, rotation.layout)
+
+
+def _check_out(out: Tensor, x: Tensor, rotation: Rotation) -> None:
+    if out.shape != x.shape or out.dtype != x.dtype or out.device != x.device:
+        raise ValueError(
+            f"out must be like x, {tuple(x.shape)} in {x.dtype} on {x.device}, got "
+            f"{tuple(out.shape)} in {out.dtype} on {out.device}"
+        )
+    parts = (out, x, rotation.cos, rotation.sin, rotation.basis, rotation.matrices)
+    if torch.is_grad_enabled() and any(part is not None and part.requires_grad for part in parts):
+        raise ValueError("out takes no part in gradients: leave it out, or use torch.no_grad()")
 
 
 def _turn(x: Tensor, rotation: Rotation) -> Tensor:
-    cos, sin = rotation.cos, rotation.sin
-    # Queries cut from a joint projection are strided: one copy costs less than that in each step.
-    turning = x[..., : 2 * cos.shape[-1]].contiguous()
-    return _with_rest(turn_pairs(turning, cos, sin, rotation.layout, rotation.blocks), x)
+    cos, sin, layout, blocks = rotation.cos, rotation.sin, rotation.layout, rotation.blocks
+    turn = turned if pays(x, cos, sin, layout) else turn_first
+    return turn(x, cos, sin, layout, blocks)
 
 
 def _in_basis(x: Tensor, basis: Tensor) -> Tensor:
     dtype = torch.promote_types(x.dtype, basis.dtype)
     with _no_autocast(x):
         mixed = x[..., : basis.shape[-1]].to(dtype) @ basis.to(dtype)
-    return _with_rest(mixed, x)
+    return with_rest(mixed, x)
 
 
 def _multiply(x: Tensor, matrices: Tensor) -> Tensor:
@@ -68,12 +126,7 @@ def _multiply(x: Tensor, matrices: Tensor) -> Tensor:
     with _no_autocast(x):
         # Not matmul, which would copy the matrices for every head and sample.
         mixed = torch.einsum("...kij,...kj->...ki", matrices.to(dtype), parts).flatten(-2)
-    return _with_rest(mixed.contiguous(), x)
-
-
-def _with_rest(turned: Tensor, x: Tensor) -> Tensor:
-    rest = x[..., turned.shape[-1] :]
-    return torch.cat((turned, rest.to(turned.dtype)), dim=-1) if rest.shape[-1] else turned
+    return with_rest(mixed.contiguous(), x)
 
 
 def _no_autocast(x: Tensor) -> AbstractContextManager[object]:
