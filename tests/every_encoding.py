@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 import posenc_mm as pm
+from posenc_mm.frequencies import sections, whole_heads
 from posenc_mm.scaling import PerAxis, Unscaled, YaRN
 from posenc_mm.timestamps import FIELD_SIZES
 
@@ -19,6 +21,8 @@ FIELDS = ["second", "day_of_week"]
 NEAR = {"offsets": range(DIM), "kernel": "exponential", "alpha": 0.1}
 SMALL = {"hidden": 16, "convention": "cr"}
 WIDTHS = (HEADS, HEAD_DIM)
+SECTIONS = partial(sections, counts=(1, 2, 1))
+WHOLE = whole_heads(pm.geometric(HEAD_DIM // 2), (1, 2))
 DAILY = {"step": "10s", "span": "7D", "periods": ["1D"]}
 
 
@@ -101,7 +105,11 @@ ENCODINGS = [
         axes=2,
     ),
     Case("rotary 3-D", lambda: pm.Rotary(HEAD_DIM, axes=3, rotary_dim=6), axes=3),
+    Case("rotary sections", lambda: pm.Rotary(HEAD_DIM, 3, allocation=SECTIONS), axes=3),
+    Case("rotary uneven", lambda: pm.Rotary(HEAD_DIM, 2, rotary_dim=(2, 6), base=99.0), axes=2),
+    Case("rotary whole heads", lambda: pm.Rotary(HEAD_DIM, 2, frequencies=WHOLE), axes=2),
     Case("mixed rotary", lambda: pm.MixedRotary(HEAD_DIM, HEADS), axes=2, learned=True),
+    Case("mixed rotary of heads", lambda: pm.MixedRotary(8, HEADS, 2, start=WHOLE), 2, True),
     Case("mixed rotary 1-D", lambda: pm.MixedRotary(HEAD_DIM, HEADS, axes=1), learned=True),
     Case("rotary axis half", lambda: pm.Rotary(HEAD_DIM, axes=2, layout="axis_half"), axes=2),
     Case("cayley string", lambda: pm.CayleySTRING(HEAD_DIM, std=0.3), axes=2, learned=True),

@@ -16,7 +16,11 @@ from posenc_mm.placed import Placed
 from posenc_mm.positions import AugmentedGrid
 
 GRID, VIDEO = (3, 5), (2, 3, 5)
-NEEDED = {"xcit": {"dim": 24}, "rope_vit_mixed": {"head_dim": 16, "heads": 3}}
+HEADS = {"head_dim": 16, "heads": 3}
+WIDE = ("flux", "flux2", "hunyuan_video", "qwen_image", "qwen2_vl_text", "qwen2_5_vl_text",
+        "qwen3_vl_text", "glm4v_text", "ernie45_vl", "video_rope", "hope")  # fmt: skip
+NEEDED = {"xcit": {"dim": 24}, "rope_vit_mixed": HEADS, "mochi": HEADS, "ltx": HEADS, "ltx2": HEADS}
+NEEDED |= {name: {"head_dim": 128} for name in WIDE} | {"qwen3_5_text": {"head_dim": 256}}
 
 
 def made(name, **arguments):
@@ -35,7 +39,7 @@ def axes_of(placed):
 
 
 def sizes_of(placed):
-    return VIDEO if axes_of(placed) == 3 else GRID
+    return {3: VIDEO, 4: (*VIDEO, 2)}.get(axes_of(placed), GRID)
 
 
 def read(placed, *sizes):
@@ -205,11 +209,16 @@ def test_token_r_times_width_plus_c_carries_row_r_and_column_c(name):
         with torch.no_grad():
             placed.encoding.frequencies[:, :, :4].mul_(torch.tensor([1.0, 0.0])[:, None])
             placed.encoding.frequencies[:, :, 4:].mul_(torch.tensor([0.0, 1.0])[:, None])
+    if name == "mochi":
+        with torch.no_grad():
+            placed.encoding.frequencies[:, :, :3] = torch.eye(3)
     if name == "xcit":
         placed = Placed(placed.encoding.features, placed.positions)
     sizes = sizes_of(placed)
     got = read(placed, *sizes)
     codes = torch.cat((got.cos, got.sin), -1) if isinstance(got, pm.Rotation) else got
+    if name in ("ltx", "ltx2", "mh_rope"):  # whose heads look along axes of their own
+        codes = codes.transpose(0, 1).flatten(1)
     codes = codes.reshape(-1, *sizes, codes.shape[-1])
     readers = {}
     for axis in range(len(sizes)):
@@ -217,7 +226,7 @@ def test_token_r_times_width_plus_c_carries_row_r_and_column_c(name):
         readers[axis] = set(
             change.abs().flatten(0, -2).amax(0).gt(1e-9).nonzero().flatten().tolist()
         )
-        assert readers[axis], f"no channel reads axis {axis}"
+        assert readers[axis] or (name, axis) == ("hope", 0), f"no channel reads axis {axis}"
     for axis, own in readers.items():
         others = set().union(*(r for other, r in readers.items() if other != axis))
         assert not own & others, "a channel reads two axes"
@@ -231,7 +240,7 @@ def test_a_preset_can_be_pickled_copied_and_saved(name):
         for mine, theirs in zip(read(placed, *sizes), read(other, *sizes), strict=True):
             same = torch.equal(mine, theirs) if isinstance(mine, torch.Tensor) else mine == theirs
             assert same
-    learned = name in ("xcit", "rope_vit_mixed")
+    learned = name in ("xcit", "rope_vit_mixed", "mochi")
     assert bool(placed.encoding.state_dict()) == learned
 
 

@@ -1,16 +1,20 @@
 """Positions times frequencies: angles that no large position or low precision can spoil."""
 
 from collections.abc import Sequence
+from typing import cast
 
 import torch
 from torch import Tensor
 
 from posenc_mm.frequencies.rows import TWO_PI
 
+# Numbers of one matrix, or of one matrix per head.
+Numbers = Sequence[Sequence[float]] | Sequence[Sequence[Sequence[float]]]
+
 _WITHOUT_FLOAT64 = ("mps",)
 
 
-def angles(positions: Tensor, frequencies: Sequence[Sequence[float]] | Tensor) -> Tensor:
+def angles(positions: Tensor, frequencies: Numbers | Tensor) -> Tensor:
     r"""Multiply positions by frequencies, sum over the axes, and reduce to one turn.
 
     .. math:: \theta_{nf} = \sum_a p_{na} \, \omega_{af} \mod 2 \pi
@@ -21,15 +25,16 @@ def angles(positions: Tensor, frequencies: Sequence[Sequence[float]] | Tensor) -
 
     Args:
         positions: ``(..., N, A)``, integers or floats.
-        frequencies: a matrix ``(A, F)`` of numbers or a tensor ``(A, F)``; or a tensor ``(H, A,
-            F)``, one matrix per head.
+        frequencies: a matrix ``(A, F)``, or ``(H, A, F)``, one matrix per head; numbers or a
+            tensor.
 
     Returns:
         ``(..., N, F)``, or ``(..., H, N, F)`` with one matrix per head, between :math:`-\pi` and
         :math:`\pi`; in float64 where the positions are, else in float32.
 
     Raises:
-        ValueError: the positions' last dimension is not :math:`A`, or they are booleans or complex.
+        ValueError: the positions' last dimension is not :math:`A`, they are booleans or complex, or
+            the frequencies are not of one length.
 
     Example:
         >>> angles(torch.tensor([[7]]), [[1.0]])
@@ -40,8 +45,7 @@ def angles(positions: Tensor, frequencies: Sequence[Sequence[float]] | Tensor) -
         raise ValueError(f"frequencies must be (A, F) or (H, A, F), got shape {shape}")
     axes = shape[-2]
     check_positions(positions, axes)
-    per_head = isinstance(frequencies, Tensor) and frequencies.ndim == 3
-    columns = positions.unsqueeze(-3) if per_head else positions
+    columns = positions.unsqueeze(-3) if len(shape) == 3 else positions
     dtype = torch.float64 if positions.dtype == torch.float64 else torch.float32
     if positions.device.type in _WITHOUT_FLOAT64:
         return _angles_in_two_terms(columns, frequencies)
@@ -49,7 +53,7 @@ def angles(positions: Tensor, frequencies: Sequence[Sequence[float]] | Tensor) -
         matrix = frequencies.double()
     else:
         matrix = torch.tensor(frequencies, dtype=torch.float64, device=positions.device)
-        matrix = matrix.reshape(axes, -1)
+        matrix = matrix.reshape(shape)
     columns = columns.double()
     total = columns[..., 0, None] * matrix[..., 0, None, :]
     for axis in range(1, axes):
@@ -76,16 +80,34 @@ def check_positions(positions: Tensor, axes: int) -> None:
         raise ValueError(f"positions must be integers or floats, got dtype {positions.dtype}")
 
 
-def _shape(rows: Sequence[Sequence[float]]) -> tuple[int, ...]:
-    widths = [len(row) if isinstance(row, Sequence) else 0 for row in rows]
-    if not widths or len(set(widths)) != 1 or not isinstance(rows[0], Sequence):
+def _shape(numbers: Numbers) -> tuple[int, ...]:
+    if depth(numbers) == 3:
+        shapes = {_shape(cast(Sequence[Sequence[float]], matrix)) for matrix in numbers}
+        if len(shapes) != 1:
+            raise ValueError(
+                f"frequencies must be matrices (H, A, F) of one shape, got {sorted(shapes)}"
+            )
+        return (len(numbers), *shapes.pop())
+    widths = [len(row) if isinstance(row, Sequence) else 0 for row in numbers]
+    if not widths or len(set(widths)) != 1 or not isinstance(numbers[0], Sequence):
         raise ValueError(f"frequencies must be rows (A, F) of one length, got lengths {widths}")
     return len(widths), widths[0]
 
 
-def _angles_in_two_terms(
-    columns: Tensor, frequencies: Sequence[Sequence[float]] | Tensor
-) -> Tensor:
+def depth(numbers: Numbers) -> int:
+    """Tell one matrix from one per head.
+
+    Args:
+        numbers: ``(A, F)`` or ``(H, A, F)``.
+
+    Returns:
+        2 or 3.
+    """
+    rows = [row for row in numbers if isinstance(row, Sequence)]
+    return 3 if any(isinstance(first, Sequence) for row in rows for first in row[:1]) else 2
+
+
+def _angles_in_two_terms(columns: Tensor, frequencies: Numbers | Tensor) -> Tensor:
     """Angles in float32 alone, in turns: two-term frequencies, products with their rounding."""
     if isinstance(frequencies, Tensor):
         high = frequencies.float() / TWO_PI

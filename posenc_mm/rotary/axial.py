@@ -1,16 +1,24 @@
 """Rotary encoding with fixed frequencies: one ladder per axis."""
 
-import math
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from posenc_mm.checks import check_whole
-from posenc_mm.frequencies import angles, axial, geometric
+from posenc_mm.frequencies import Allocation, Matrices, Matrix, angles
+from posenc_mm.frequencies.turning import Numbers, depth
 from posenc_mm.layouts import LAYOUTS, ROTARY_LAYOUTS, check_layout
 from posenc_mm.rotary.base import RotaryEncoding
 from posenc_mm.rotary.rotation import Rotation
+from posenc_mm.rotary.speeds import (
+    allocated,
+    checked,
+    ladders,
+    pairs_of,
+    said,
+    said_twice,
+)
 from posenc_mm.scaling import PerAxis, Scaling
 
 
@@ -43,11 +51,16 @@ class Rotary(RotaryEncoding):
             for the checkpoints of V-JEPA 2 and for nothing else. It turns no pairs: the two
             channels of (2i, 2i + 1) have different angles, lengths change, and scores are not
             functions of differences of positions.
-        rotary_dim: channels :math:`2F` that turn, a multiple of ``2 * axes``; all unless given.
+        rotary_dim: channels :math:`2F` that turn, a multiple of ``2 * axes``; all unless given. Or
+            the channels of each axis, even numbers: ``(16, 56, 56)``.
         freq_dim: channels :math:`w` over which the exponents run, ``rotary_dim`` unless given;
             wider leaves out the slow end of the ladder.
         frequencies: ``(A, F)`` numbers in radians per unit of position, in place of the ladder
-            that ``base`` and ``freq_dim`` describe.
+            that ``base`` and ``freq_dim`` describe; or ``(H, A, F)``, which differ from head to
+            head.
+        allocation: makes ``(A, F)`` of one ladder over all pairs, in place of a ladder for each
+            axis: ``functools.partial(posenc_mm.frequencies.sections, counts=(16, 24, 24))`` is
+            M-RoPE.
         scaling: how a trained ladder is stretched to longer inputs, see :mod:`posenc_mm.scaling`;
             one for all axes, or a :class:`posenc_mm.scaling.PerAxis`.
         length: positions in the whole sequence, for scalings that depend on it.
@@ -58,13 +71,14 @@ class Rotary(RotaryEncoding):
             :class:`posenc_mm.Transformer` does.
 
     Shape:
-        ``positions (..., N, A) -> Rotation`` of ``(..., N, F)``
+        ``positions (..., N, A) -> Rotation`` of ``(..., N, F)``, or ``(..., H, N, F)`` with
+        ``frequencies`` of heads
 
     Raises:
         ValueError: a width is odd, does not divide or does not fit, ``base`` is not positive or not
-            one per axis, ``layout`` is unknown or does not fit ``frequencies``, ``scaling`` comes
-            with what it would have to undo, or ``length`` without it; at the call, positions do not
-            have :math:`A` axes.
+            one per axis, ``layout`` is unknown or does not fit ``frequencies``, ``allocation`` or
+            ``scaling`` comes with what it would have to undo, or ``length`` without it; at the
+            call, positions do not have :math:`A` axes.
 
     Example:
         >>> from posenc_mm import grid
@@ -79,9 +93,10 @@ class Rotary(RotaryEncoding):
         *,
         base: float | Sequence[float] | None = None,
         layout: str = "half",
-        rotary_dim: int | None = None,
+        rotary_dim: int | Sequence[int] | None = None,
         freq_dim: int | None = None,
-        frequencies: Sequence[Sequence[float]] | None = None,
+        frequencies: Numbers | None = None,
+        allocation: Allocation | None = None,
         scaling: Scaling | PerAxis | None = None,
         length: int | None = None,
     ) -> None:
@@ -89,20 +104,16 @@ class Rotary(RotaryEncoding):
         check_layout(layout, ROTARY_LAYOUTS)
         check_whole(head_dim=head_dim, axes=axes)
         self.head_dim, self.axes, self.layout = head_dim, axes, layout
-        if frequencies is not None:
-            self.frequencies = _checked(frequencies, axes, head_dim)
-            given = {"base": base, "rotary_dim": rotary_dim, "freq_dim": freq_dim}
-            if rotary_dim == 2 * len(self.frequencies[0]):
-                del given["rotary_dim"]
-            if any(value is not None for value in given.values()):
-                raise ValueError(
-                    f"base, rotary_dim and freq_dim follow from frequencies: leave them out, got "
-                    f"{given}"
-                )
-        else:
+        self.frequencies: Matrix | Matrices
+        if frequencies is None:
             base = 10_000.0 if base is None else base
-            self.frequencies = _ladders(head_dim, axes, base, rotary_dim, freq_dim)
-        self.rotary_dim = 2 * len(self.frequencies[0])
+            asked = (head_dim, axes, base, rotary_dim, freq_dim)
+            self.frequencies = allocated(*asked, allocation) if allocation else ladders(*asked)
+        else:
+            self.frequencies = checked("frequencies", frequencies, axes, head_dim)
+            said_twice(self.frequencies, base, rotary_dim, freq_dim, allocation)
+        self.rotary_dim = 2 * pairs_of(self.frequencies)
+        self.per_head = depth(self.frequencies) == 3
         self.amplitude: float | tuple[float, ...] = 1.0
         self.softmax_factor = 1.0
         if scaling is not None:
@@ -111,32 +122,40 @@ class Rotary(RotaryEncoding):
                     f"scaling starts from base alone: leave the others out, got "
                     f"frequencies={frequencies} and freq_dim={freq_dim}"
                 )
-            self._stretch(scaling, base or 10_000.0, length)
+            widths = rotary_dim if isinstance(rotary_dim, Sequence) else self.rotary_dim
+            self._stretch(scaling, base or 10_000.0, widths, length, allocation)
         elif length is not None:
             raise ValueError(f"length is for a scaling, got length={length} without scaling")
         self.blocks = 1 if layout in LAYOUTS else axes
-        if self.rotary_dim % (2 * self.blocks):
+        uneven = allocation or (isinstance(rotary_dim, Sequence) and len(set(rotary_dim)) > 1)
+        if self.blocks > 1 and (uneven or self.rotary_dim % (2 * self.blocks)):
             raise ValueError(
                 f"layout={layout!r} needs as many frequencies for each of {axes} axes, got "
                 f"{self.rotary_dim // 2} in all"
             )
         self._arguments = {
             "base": base if base is None or isinstance(base, Sequence) else float(base),
-            "rotary_dim": self.rotary_dim,
+            "rotary_dim": rotary_dim if isinstance(rotary_dim, Sequence) else self.rotary_dim,
             "freq_dim": freq_dim,
             "frequencies": None if frequencies is None else self.frequencies,
+            "allocation": None if allocation is None else said(allocation),
             "scaling": scaling,
             "length": length,
         }
 
     def _stretch(
-        self, scaling: Scaling | PerAxis, base: float | Sequence[float], length: int | None
+        self,
+        scaling: Scaling | PerAxis,
+        base: float | Sequence[float],
+        widths: int | Sequence[int],
+        length: int | None,
+        allocation: Allocation | None,
     ) -> None:
         each = scaling if isinstance(scaling, PerAxis) else PerAxis([scaling] * self.axes)
         if len(each.scalings) != self.axes:
             raise ValueError(f"scaling must have {self.axes} axes, got {len(each.scalings)}")
-        self.frequencies = each.frequencies(self.rotary_dim, base, length=length)
-        factors = each.amplitudes(self.rotary_dim, length=length)
+        self.frequencies = each.frequencies(widths, base, length=length, allocation=allocation)
+        factors = each.amplitudes(widths, length=length, allocation=allocation)
         self.amplitude = factors if len(set(factors)) > 1 else factors[0]
         self.softmax_factor = each.softmax_factor
 
@@ -146,53 +165,8 @@ class Rotary(RotaryEncoding):
         if self.amplitude != 1.0:
             factors = torch.tensor(self.amplitude, dtype=cos.dtype, device=cos.device)
             cos, sin = cos * factors, sin * factors
-        return Rotation(cos, sin, self.layout, blocks=self.blocks, amplitude=self.amplitude)
+        return Rotation(cos, sin, self.layout, self.per_head, self.blocks, amplitude=self.amplitude)
 
     def extra_repr(self) -> str:
         rest = ", ".join(f"{k}={v}" for k, v in self._arguments.items() if v is not None)
         return f"head_dim={self.head_dim}, axes={self.axes}, layout={self.layout!r}, {rest}"
-
-
-def _ladders(
-    head_dim: int,
-    axes: int,
-    base: float | Sequence[float],
-    rotary_dim: int | None,
-    freq_dim: int | None,
-) -> tuple[tuple[float, ...], ...]:
-    turning = head_dim if rotary_dim is None else rotary_dim
-    what = "head_dim" if rotary_dim is None else "rotary_dim"
-    check_whole(**{what: turning})
-    if turning % (2 * axes) or turning > head_dim:
-        fitting = head_dim - head_dim % (2 * axes)
-        raise ValueError(
-            f"{what} must be a positive multiple of 2 * axes = {2 * axes} and fit head_dim, got "
-            f"{what}={turning}, head_dim={head_dim} and axes={axes}; rotary_dim={fitting} would "
-            f"turn the most channels that fit"
-        )
-    bases = list(base) if isinstance(base, Sequence) else [base] * axes
-    if len(bases) != axes:
-        raise ValueError(f"base must be one number or one per axis ({axes}), got base={base}")
-    width = turning if freq_dim is None else freq_dim
-    check_whole(freq_dim=width)
-    if width < turning:
-        raise ValueError(
-            f"freq_dim must be at least the {turning} channels that turn, got freq_dim={freq_dim}"
-        )
-    pairs = turning // (2 * axes)
-    return axial(*[geometric(pairs, own, width=width / axes) for own in bases])
-
-
-def _checked(
-    frequencies: Sequence[Sequence[float]], axes: int, head_dim: int
-) -> tuple[tuple[float, ...], ...]:
-    matrix = tuple(tuple(float(f) for f in row) for row in frequencies)
-    widths = {len(row) for row in matrix}
-    if not all(math.isfinite(f) for row in matrix for f in row):
-        raise ValueError(f"frequencies must be finite, got frequencies={matrix}")
-    if len(matrix) != axes or len(widths) != 1 or not 0 < 2 * min(widths) <= head_dim:
-        raise ValueError(
-            f"frequencies must be ({axes}, F) with 2F at most head_dim={head_dim}, got rows of "
-            f"lengths {[len(row) for row in matrix]}"
-        )
-    return matrix
