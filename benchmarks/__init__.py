@@ -1,0 +1,1 @@
+"""Ours and the peers, side by side in one process, as ratios."""
