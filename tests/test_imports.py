@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-APPLICATIONS = [name for name in ("vision", "timeseries", "text") if (ROOT / name).is_dir()]
+APPLICATIONS = [
+    name for name in ("vision", "timeseries", "text", "multimodal") if (ROOT / name).is_dir()
+]
 
 # A part of the library imports from earlier rows only; within the first row, without cycles.
 ROWS = [
