@@ -29,7 +29,7 @@ class KVCache:
 
     Raises:
         ValueError: a call does not go on as the cached ones: another batch, number of axes or dtype
-            of positions, or a mask of another shape.
+            of positions, or a mask of another shape; or the call before failed on its way.
 
     Example:
         >>> from posenc_mm import Rotary, Transformer, sequence
@@ -185,6 +185,13 @@ class KVCache:
 
     def _check(self, positions: Tensor, key_mask: Tensor | None, batch: int) -> None:
         new = positions.shape[-2]
+        rows = {k.shape[2] for k in self.keys} or {0}
+        if rows != {len(self)}:
+            raise ValueError(
+                f"cache must hold each token in all layers, got positions of {len(self)} and keys "
+                f"of {sorted(rows)}, as a call that failed on its way leaves them: make a new "
+                f"KVCache, or go on from a copy of before"
+            )
         if self.keys and self.keys[0].shape[0] != batch:
             raise ValueError(
                 f"cache is of a batch of {self.keys[0].shape[0]}, got a batch of {batch}: make a "

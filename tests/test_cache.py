@@ -186,6 +186,26 @@ def test_what_does_not_fit_is_refused():
             cache.reorder(wrong)
 
 
+def test_a_cache_that_a_failed_call_left_is_refused():
+    """The positions of a token are there, or its keys in one layer: nothing goes on from there."""
+    model, x, at = host(additive=pm.Learned(DIM, 6)), noise(2, 8, DIM), pm.sequence(8)
+
+    def stop(*_):
+        raise KeyboardInterrupt
+
+    for held, until, error in ((4, 8, ValueError), (0, 8, ValueError), (4, 5, KeyboardInterrupt)):
+        cache = pm.KVCache()
+        if held:
+            model(x[:, :held], at[:held], cache=cache)
+        hook = model.blocks[1].register_forward_pre_hook(stop) if until == 5 else None
+        with pytest.raises(error):
+            model(x[:, held:until], at[held:until], cache=cache)
+        if hook is not None:
+            hook.remove()
+        with pytest.raises(ValueError, match="cache must hold each token in all layers"):
+            model(x[:, held : held + 1], at[held : held + 1], cache=cache)
+
+
 # ------------------------------------------------------------ raw keys
 
 

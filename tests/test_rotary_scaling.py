@@ -52,6 +52,24 @@ def test_the_amplitude_is_squared_on_the_logits_and_undone_by_the_inverse():
     torch.testing.assert_close(back.inverse().cos, rotation.cos)
 
 
+def test_a_given_amplitude_acts_once():
+    """At position 0 nothing turns: what is left is the factor on queries and keys, not its square.
+
+    No host multiplies again: weights are the softmax of logits that grew by 2.2058280.
+    """
+    x, v = torch.randn(2, 3, 2, 5, D, dtype=torch.float64)
+    rotary = Rotary(D, scaling=YaRN(128.0, 4096, attention_factor=1.4852030))
+    rotation = rotary(torch.zeros(5, 1, dtype=torch.float64))
+    torch.testing.assert_close(rotate(x, rotation), 1.4852030 * x, rtol=1e-12, atol=0)
+    grown = 2.2058280 * x @ x.mT
+    torch.testing.assert_close(
+        rotate(x, rotation) @ rotate(x, rotation).mT, grown, rtol=1e-7, atol=0
+    )
+    seen = (grown / D**0.5).softmax(-1) @ v
+    torch.testing.assert_close(attend(x, x, v, rotation=rotation), seen, rtol=0, atol=1e-6)
+    assert rotary.softmax_factor == 1.0
+
+
 def test_tokens_without_a_place_have_the_temperature_of_the_others():
     x = torch.randn(1, 3 + LENGTH, D, dtype=torch.float64)
     turned = rotate(x, Rotary(D, scaling=YARN)(sequence(LENGTH).double()).prefix(3))

@@ -137,6 +137,11 @@ REFUSED = {
         lambda: sc.YaRN(2.0, L0, mscale_rule="deepseek"),
         lambda: sc.LongRoPE(ONES, ONES, L0, 2.0, short_mscale=1.1),
     ],
+    "truncate": [
+        lambda: sc.YaRN(2.0, L0, truncate="false"),
+        lambda: sc.DynamicYaRN(L0, truncate=None),
+    ],
+    "scale_softmax": [lambda: sc.YaRN(2.0, L0, scale_softmax=0)],
     "clamp": [lambda: sc.YaRN(2.0, L0, clamp="pair")],
     "blend": [lambda: sc.YaRN(2.0, L0, blend="grok")],
     "low_freq_factor": [lambda: sc.Llama3(2.0, L0, 4.0, 1.0), lambda: sc.Llama3(2.0, L0, 0.0)],

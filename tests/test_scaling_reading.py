@@ -71,6 +71,20 @@ def test_a_stated_factor_beats_the_ratio_of_lengths_and_a_warning_says_so():
         assert from_hf({**config, "max_position_embeddings": 131072}).base == 1e6
 
 
+def test_two_names_that_differ_are_told_apart():
+    with pytest.warns(UserWarning, match="rope_type is 'yarn' and type 'linear': taking 'yarn'"):
+        assert from_hf({**YARN, "type": "linear"}, head_dim=64).scaling == sc.YaRN(4.0, 32768)
+    same = {"rope_type": "default", "type": "mrope", "rope_theta": 1e4, "mrope_section": [8]}
+    assert from_hf(same, head_dim=64).scaling == sc.Unscaled()
+
+
+def test_numbers_that_came_as_text_are_numbers():
+    """YAML calls 1e6 a text, as it has no point."""
+    texts = {key: str(value) for key, value in YARN.items()}
+    texts |= {"rope_theta": "1e6", "factor": "4e0", "beta_fast": "32", "partial_rotary_factor": "1"}
+    assert from_hf(texts, head_dim=64) == from_hf(YARN, head_dim=64)
+
+
 def test_lengths_that_agree_warn_of_nothing():
     config = {**OLD, "rope_theta": 1e6, "rope_parameters": YARN}
     for limit in (32768, 131072):
@@ -169,6 +183,20 @@ def test_other_names_for_the_width_of_a_head(name):
         ({"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0}, "original_max_position"),
         ({**YARN, "rope_type": "longrope"}, "short_factor must be given"),
         ({**YARN, "rope_type": "llama3"}, "low_freq_factor must be given"),
+        ({**YARN, "rope_theta": "high"}, "rope_theta must be a finite number above 0.0, got"),
+        ({**YARN, "rope_theta": True}, "rope_theta must be a finite number above 0.0, got"),
+        ({**YARN, "factor": "four"}, "factor must be a finite number of at least 0.0, got"),
+        ({**YARN, "factor": [4.0]}, "factor must be a finite number of at least 0.0, got"),
+        ({**YARN, "truncate": "false"}, "truncate must be True or False, got truncate='false'"),
+        (
+            {**YARN, "original_max_position_embeddings": 9.5},
+            "original_max_position_embeddings must",
+        ),
+        (
+            {**YARN, "partial_rotary_factor": "half"},
+            "partial_rotary_factor must be a finite number",
+        ),
+        ({**YARN, "rope_type": ["yarn"]}, "rope_type must be a name, got rope_type=['yarn']"),
         ({**YARN, "factor": 0.5}, "factor must be a finite number of at least 1.0"),
         ({**YARN, "partial_rotary_factor": 0.3}, "rotary_dim must be even"),
         ({**YARN, "partial_rotary_factor": 2.0}, "rotary_dim must be even and fit head_dim"),

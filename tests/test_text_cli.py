@@ -73,11 +73,13 @@ def test_fit_test_validate_predict_say_where_their_results_are(text, words):
     assert len(column(RUN, "train/loss")) == 2
 
     trained = [*words, *overlay("rope"), "--ckpt_path", LAST, "--data.test_length=[16,32]"]
-    assert f"results: {RUN.with_name('version_1')}" in text("test", *trained).out
+    printed = text("test", *trained).out
+    assert f"results: {RUN.with_name('version_1')}" in printed and "DataLoader" not in printed
     (tested,) = table(RUN.with_name("version_1") / "metrics.csv")
     for at in ("", "_32"):
         loss, perplexity = (float(tested[f"test/{name}{at}"]) for name in ("loss", "perplexity"))
         assert math.exp(loss) == pytest.approx(perplexity)
+        assert printed.count(f"test/loss{at}: {loss:.4f}\n") == 1
         assert float(tested[f"test/bits_per_byte{at}"]) == pytest.approx(loss / math.log(2))
 
     text("validate", *trained)
@@ -158,6 +160,21 @@ def test_generate_says_what_it_cannot_do(text, words):
     text("fit", *words, *overlay("learned"))
     with pytest.raises(SystemExit, match="1 tokens and 17 more are too many"):
         text("generate", LAST, "--prompt", "W", "--tokens", "17")
+
+
+def test_commands_that_are_missing_or_unknown_are_told_which_there_are(text, capsys):
+    with pytest.raises(SystemExit, match="one of fit, validate.*, generate, probe, got 'tset'"):
+        text("tset")
+    with pytest.raises(SystemExit):
+        text()
+    printed = " ".join(capsys.readouterr().out.split())  # lines end where the terminal does
+    assert "usage: python -m text" in printed and "compare, extend, generate, probe" in printed
+
+
+def test_a_run_without_data_says_which_to_give(text, capsys):
+    with pytest.raises(SystemExit):
+        text("fit")
+    assert "data must be given, such as by -c configs/text/stdlib.yaml" in capsys.readouterr().err
 
 
 def test_no_logger_leaves_the_folder_as_it_was(text, words):

@@ -1,16 +1,18 @@
 """An attached model is a model like any: detached, saved, copied, trained, compiled."""
 
 import copy
+import functools
 import io
 import pickle
 
 import pytest
 import torch
 import transformers
+from torch._dynamo.testing import CompileCounter
 from transformers_models import HEAD_DIM, HEADS, generated, padded_left, tiny, tokens
 
 import posenc_mm as pm
-from posenc_mm.scaling import Linear
+from posenc_mm.scaling import DynamicNTK, Linear
 from posenc_mm.transformers import attach, detach
 
 FAMILIES = pytest.mark.parametrize("name", ["Llama", "GPTNeoX", "SmolLM3"])
@@ -121,6 +123,33 @@ def test_saved_models_load_as_they_come(tmp_path):
 
 
 @torch.no_grad()
+def test_what_was_learned_is_saved_apart(tmp_path):
+    """Loading what save_pretrained wrote leaves it out, as the plain model has no place for it."""
+    model, ids = attach(tiny(), **both()), tokens(2, 9)
+    model.model.rotary_emb.posenc["bias"].log_slopes.fill_(0.3)
+    model.save_pretrained(tmp_path)
+    torch.save(model.model.rotary_emb.posenc.state_dict(), tmp_path / "posenc.pt")
+    loaded = attach(transformers.AutoModelForCausalLM.from_pretrained(tmp_path).eval(), **both())
+    assert not torch.allclose(loaded(ids).logits, model(ids).logits, atol=1e-3)
+    loaded.model.rotary_emb.posenc.load_state_dict(torch.load(tmp_path / "posenc.pt"))
+    assert torch.equal(loaded(ids).logits, model(ids).logits)
+
+
+@FAMILIES
+@torch.no_grad()
+def test_modules_with_a_forward_of_their_own(name):
+    """As accelerate leaves them where it spreads a model over devices: no class comes before it."""
+    wanted, plain, ids = attach(tiny(name), **both()), tiny(name), tokens(2, 9)
+    model = tiny(name)
+    for module in model.modules():
+        module.forward = functools.partial(type(module).forward, module)
+    attach(model, **both())
+    assert torch.equal(model(ids).logits, wanted(ids).logits)
+    assert torch.equal(generated(model, ids, new=3)[0], generated(wanted, ids, new=3)[0])
+    assert torch.equal(detach(model)(ids).logits, plain(ids).logits)
+
+
+@torch.no_grad()
 def test_a_decoder_without_head_and_inside_a_wrapper():
     model, ids = tiny(), tokens(2, 9)
     wanted = attach(copy.deepcopy(model), **both())(ids).logits
@@ -219,6 +248,24 @@ def test_it_compiles_in_one_graph():
     for place in range(6, 9):
         found = compiled(ids[:, place : place + 1], cache=cache).logits
         torch.testing.assert_close(found[:, 0], wanted[:, place], atol=1e-5, rtol=1e-5)
+
+
+@torch.no_grad()
+def test_a_scaling_by_length_breaks_the_graph_and_is_not_compiled_for_each():
+    torch._dynamo.reset()
+    model, counter = attach(tiny(), rotary=DynamicNTK(2.0, 4)), CompileCounter()
+    compiled = torch.compile(model, backend=counter, dynamic=True)
+    frames = []
+    for length in (5, 9, 13, 21, 30):
+        ids = tokens(2, length)
+        torch.testing.assert_close(compiled(ids).logits, model(ids).logits, atol=1e-5, rtol=1e-5)
+        frames.append(counter.frame_count)
+    assert frames[-1] == frames[0]
+    whole = torch.compile(
+        attach(tiny(), rotary=DynamicNTK(2.0, 4)), backend="eager", fullgraph=True
+    )
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="length_read_back_from_the_device"):
+        whole(tokens(2, 9))
 
 
 def test_the_package_does_not_stand_in_for_the_other():

@@ -27,6 +27,7 @@ SLOTS = [
         "rotary must turn pairs of channels, the same in all heads",
     ),
     ({"rotary": pm.LieRE(HEAD_DIM, axes=1)}, "rotary must turn pairs of channels, the same"),
+    ({"rotary": pm.XPos(HEAD_DIM, layout="half")}, "rotary must turn queries and keys alike"),
     ({"rotary": pm.CayleySTRING(HEAD_DIM, axes=1)}, "rotary must turn pairs of channels, the same"),
     ({"rotary": SOFTMAX}, "rotary has a softmax_factor of .*give the scaling scale_softmax=False"),
     (

@@ -20,11 +20,17 @@ SCALINGS = {
     "dynamic": {"factor": 2.0},
     "yarn": {"factor": 4.0, **ORIGINAL},
     "yarn, its numbers": {"factor": 8.0, "beta_fast": 4.0, "truncate": False, **ORIGINAL},
+    "yarn, its amplitude": {"factor": 128.0, "attention_factor": 1.4852030, **ORIGINAL},
     "longrope": {"factor": 4.0, "short_factor": SHORT, "long_factor": LONG, **ORIGINAL},
     "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, **ORIGINAL},
     "proportional": {"partial_rotary_factor": 0.5, "factor": 2.0},
 }
-SIZES = {"yarn": 4 * TRAINED, "yarn, its numbers": 8 * TRAINED, "longrope": 4 * TRAINED}
+SIZES = {
+    "yarn": 4 * TRAINED,
+    "yarn, its numbers": 8 * TRAINED,
+    "yarn, its amplitude": 128 * TRAINED,
+    "longrope": 4 * TRAINED,
+}
 EVERY = pytest.mark.parametrize("name", SCALINGS)
 WAYS = {
     "growing": {},

@@ -17,6 +17,7 @@ import text.data  # noqa: F401  (its classes can then be named without their mod
 from text.module import LanguageModel
 from text.predictions import WritePredictions
 
+LIGHTNINGS = ("fit", "validate", "test", "predict")
 # Commands of their own, each a module of that name with a main.
 OWN = ("compare", "extend", "generate", "probe")
 # What the encodings of each slot call the widths that follow from the model and the data.
@@ -86,17 +87,34 @@ class TextCLI(LightningCLI):
                 path = callback.best_model_path
                 places[f"checkpoint {Path(path).stem}"] = path
             elif isinstance(callback, WritePredictions):
-                places["predictions"] = callback.path
+                several = callback.path is not None and trainer.world_size > 1
+                name = "predictions-*.csv"
+                places["predictions"] = callback.path.with_name(name) if several else callback.path
         if trainer.is_global_zero:
             for what, where in places.items():
                 if where:
                     print(f"{what}: {where}")
 
-    after_fit = after_validate = after_test = after_predict = _say_where
+    after_fit = after_validate = after_predict = _say_where
+
+    def before_test(self) -> None:
+        # Lightning's table has a column for each length, and the numbers of all lengths in each.
+        self.config_init[self.subcommand]["verbose"] = False
+
+    def after_test(self) -> None:
+        if self.trainer.is_global_zero:
+            for name, value in sorted(self.trainer.callback_metrics.items()):
+                print(f"{name}: {float(value):.4f}")
+        self._say_where()
 
 
 def length_of(data: Namespace) -> int:
     """Take the length of a training window from the data."""
+    if data is None:
+        raise ValueError(
+            "data must be given, such as by -c configs/text/stdlib.yaml, or --data=TextFiles "
+            "--data.path=FILE"
+        )
     length = data.init_args.get("length") if "init_args" in data else None
     if length is None:
         raise ValueError(
@@ -142,11 +160,14 @@ def main(argv: list[str] | None = None) -> None:
     Args:
         argv: the command and its arguments, those of the process unless given.
     """
-    words = sys.argv[1:] if argv is None else argv
-    if words and words[0] in OWN:
+    words = (sys.argv[1:] if argv is None else argv) or ["--help"]
+    if words[0] in OWN:
         import_module(f"text.{words[0]}").main(words[1:])
         return
-    build(argv, run=True, command=words[0] if words else "")
+    if not words[0].startswith("-") and words[0] not in LIGHTNINGS:
+        every = ", ".join((*LIGHTNINGS, *OWN))
+        sys.exit(f"text: the command must be one of {every}, got {words[0]!r}")
+    build(argv or words, run=True, command=words[0])
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         # Lightning leaves gloo's threads running, which at times abort Python as it ends.
         torch.distributed.destroy_process_group()
@@ -180,8 +201,9 @@ def build(argv: list[str] | None, *, run: bool = False, command: str = "") -> Te
         seed_everything_default=0,
         trainer_defaults={"callbacks": [WritePredictions()]},
         parser_kwargs={
+            "prog": "python -m text",
             "description": "Train and test language models with any positional encoding. "
-            f"{', '.join(OWN)} are commands of their own: see python -m text compare --help."
+            f"{', '.join(OWN)} are commands of their own: see python -m text compare --help.",
         },
         args=argv,
         run=run,

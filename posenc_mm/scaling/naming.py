@@ -4,6 +4,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from posenc_mm.checks import check_number, check_whole
 from posenc_mm.scaling.base import Scaling, Unscaled
 from posenc_mm.scaling.interpolation import NTK, DynamicNTK, Linear
 from posenc_mm.scaling.llama import Llama3
@@ -37,6 +38,27 @@ _YARN = {
 _BESIDE_ALPHA = {"factor", "beta_fast", "beta_slow", "mscale", "mscale_all_dim"}
 
 
+def numbers_in(rope: Rope) -> Rope:
+    """Read numbers that came as text, as those of YAML without a point do: ``1e6``.
+
+    Args:
+        rope: a flat dictionary.
+
+    Returns:
+        The same with numbers in their place; what is no number stays, for the reader to refuse.
+    """
+
+    def read(key: str, value: Any) -> Any:
+        if key in ("rope_type", "type") or not isinstance(value, str):
+            return value
+        try:
+            return float(value)
+        except ValueError:
+            return value
+
+    return {key: read(key, value) for key, value in rope.items()}
+
+
 def scaling_of(
     rope: Rope, around: Rope, share: float
 ) -> tuple[Scaling, tuple[tuple[str, Any], ...]]:
@@ -53,8 +75,7 @@ def scaling_of(
     Raises:
         ValueError: the type or a key is unknown, or a key is missing.
     """
-    kind = rope.get("rope_type", rope.get("type", "default"))
-    kind = "longrope" if kind == "yarn" and "short_factor" in rope else _ALIASES.get(kind, kind)
+    kind = _kind(rope)
     others = set(_OTHERS)
     if kind == "dynamic" and rope.get("alpha"):
         kind, others = "ntk_alpha", others | _BESIDE_ALPHA
@@ -71,6 +92,16 @@ def scaling_of(
     return read(rope, around, share), items
 
 
+def _kind(rope: Rope) -> str:
+    names = [rope[key] for key in ("rope_type", "type") if key in rope] or ["default"]
+    if not all(isinstance(name, str) for name in names):
+        raise ValueError(f"rope_type must be a name, got rope_type={names[0]!r}")
+    first, *rest = [_ALIASES.get(name, name) for name in names]
+    if rest and rest != [first]:
+        _warn(f"rope_type is {names[0]!r} and type {names[1]!r}: taking {names[0]!r}")
+    return "longrope" if first == "yarn" and "short_factor" in rope else first
+
+
 def _frozen(value: object) -> object:
     return tuple(value) if isinstance(value, list) else value
 
@@ -79,6 +110,18 @@ def _needed(rope: Rope, key: str) -> Any:
     if key not in rope:
         raise ValueError(f"{key} must be given for this rope_type, got {dict(rope)}")
     return rope[key]
+
+
+def _number(rope: Rope, key: str) -> float:
+    value = _needed(rope, key)
+    check_number(**{key: value})
+    return float(value)
+
+
+def _whole(key: str, value: Any) -> int:
+    value = int(value) if isinstance(value, float) and value.is_integer() else value
+    check_whole(**{key: value})
+    return int(value)
 
 
 def _original(rope: Rope, around: Rope) -> int:
@@ -91,7 +134,7 @@ def _original(rope: Rope, around: Rope) -> int:
         raise ValueError(
             f"original_max_position_embeddings must be given for this rope_type, got {dict(rope)}"
         )
-    return int(found)
+    return _whole("original_max_position_embeddings", found)
 
 
 def _extension(rope: Rope, around: Rope) -> tuple[float, int]:
@@ -107,12 +150,13 @@ def _extension(rope: Rope, around: Rope) -> tuple[float, int]:
     if stated is None:
         # A model that is not longer than it was is not scaled: Phi-3 with 4k positions.
         return max(float(limit) / original, 1.0), original
+    stated = _number(rope, "factor")
     if limit is not None and limit not in (original, stated * original):
         _warn(
             f"factor is {stated}, but max_position_embeddings / original_max_position_embeddings "
             f"is {limit / original}: taking {stated}"
         )
-    return float(stated), original
+    return stated, original
 
 
 def _warn(message: str) -> None:
@@ -131,7 +175,8 @@ def _dynamic(rope: Rope, around: Rope, share: float) -> Scaling:
             f"original_max_position_embeddings is {own}, but dynamic scaling starts at "
             f"max_position_embeddings: taking {trained}"
         )
-    return DynamicNTK(float(_needed(rope, "factor")), int(trained))
+    whole = _whole("original_max_position_embeddings", trained)
+    return DynamicNTK(_number(rope, "factor"), whole)
 
 
 def _yarn(rope: Rope, around: Rope, share: float) -> Scaling:
@@ -166,18 +211,16 @@ def _longrope(rope: Rope, around: Rope, share: float) -> Scaling:
 
 def _llama3(rope: Rope, around: Rope, share: float) -> Scaling:
     low, high = _needed(rope, "low_freq_factor"), _needed(rope, "high_freq_factor")
-    return Llama3(float(_needed(rope, "factor")), _original(rope, around), low, high)
+    return Llama3(_number(rope, "factor"), _original(rope, around), low, high)
 
 
 _READERS: dict[str, tuple[Callable[[Rope, Rope, float], Scaling], set[str]]] = {
     "default": (lambda rope, around, share: Unscaled(), set()),
-    "linear": (lambda rope, around, share: Linear(float(_needed(rope, "factor"))), {"factor"}),
+    "linear": (lambda rope, around, share: Linear(_number(rope, "factor")), {"factor"}),
     "dynamic": (_dynamic, {"factor", "original_max_position_embeddings"}),
-    "ntk_alpha": (lambda rope, around, share: NTK(float(_needed(rope, "alpha"))), {"alpha"}),
+    "ntk_alpha": (lambda rope, around, share: NTK(_number(rope, "alpha")), {"alpha"}),
     "ntk": (
-        lambda rope, around, share: NTK(
-            float(_needed(rope, "factor")), "vllm", rope.get("mixed_b", 1.0)
-        ),
+        lambda rope, around, share: NTK(_number(rope, "factor"), "vllm", rope.get("mixed_b", 1.0)),
         {"factor", "mixed_b"},
     ),
     "yarn": (_yarn, _YARN),
@@ -192,7 +235,7 @@ _READERS: dict[str, tuple[Callable[[Rope, Rope, float], Scaling], set[str]]] = {
         {"factor", "original_max_position_embeddings", "low_freq_factor", "high_freq_factor"},
     ),
     "proportional": (
-        lambda rope, around, share: Proportional(share, float(rope.get("factor", 1.0))),
+        lambda rope, around, share: Proportional(share, _number({"factor": 1.0, **rope}, "factor")),
         {"factor"},
     ),
 }

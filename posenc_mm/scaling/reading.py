@@ -4,7 +4,8 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from posenc_mm.scaling.naming import scaling_of
+from posenc_mm.checks import check_number
+from posenc_mm.scaling.naming import numbers_in, scaling_of
 from posenc_mm.scaling.settings import RotarySettings
 
 Value = TypeVar("Value")
@@ -124,19 +125,21 @@ def _of_layers(rope: Mapping[str, Any], layer_type: str | None) -> Mapping[str, 
 def _settings(
     rope: Mapping[str, Any], around: Mapping[str, Any], head_dim: int | None
 ) -> RotarySettings:
-    rope = {key: value for key, value in rope.items() if value is not None}
+    rope = numbers_in({key: value for key, value in rope.items() if value is not None})
     around = {key: value for key, value in around.items() if value is not None}
     theta = _agreed("rope_theta", rope.get("rope_theta"), around.get("rope_theta"))
     if theta is None:
         theta = around.get("default_theta")
-    if not isinstance(theta, (int, float)):
+    if theta is None:
         raise ValueError(f"rope_theta must be given: put it into the dictionary, got {rope}")
+    check_number(above=True, rope_theta=theta)
     share = _agreed(
         "partial_rotary_factor",
         rope.get("partial_rotary_factor"),
         around.get("partial_rotary_factor", around.get("rotary_pct")),
     )
     share = 1.0 if share is None else share
+    check_number(partial_rotary_factor=share)
     scaling, others = scaling_of(rope, around, share)
     channels = _head_dim(head_dim, around)
     if rope.get("rope_type", rope.get("type")) == "proportional":

@@ -83,6 +83,11 @@ class YaRN(Scaling):
         for name in ("attention_factor", "mscale", "mscale_all_dim"):
             if getattr(self, name) is not None:
                 check_number(above=name == "attention_factor", **{name: getattr(self, name)})
+        for name in ("truncate", "scale_softmax"):
+            if not isinstance(getattr(self, name), bool):
+                raise ValueError(
+                    f"{name} must be True or False, got {name}={getattr(self, name)!r}"
+                )
         for name, kind in (("mscale_rule", Rule), ("clamp", Clamp), ("blend", Blend)):
             if getattr(self, name) not in get_args(kind):
                 raise ValueError(

@@ -8,7 +8,7 @@ from torch import nn
 
 from posenc_mm.bias import AttentionBias
 from posenc_mm.fronting import Fronted, fronted
-from posenc_mm.rotary import RotaryEncoding
+from posenc_mm.rotary import RotaryEncoding, XPos
 from posenc_mm.scaling import Scaling, from_hf
 from posenc_mm.transformers.finding import Decoder, find
 from posenc_mm.transformers.fronts import LayerFront, RotaryFront, Slots, check_implementation
@@ -78,7 +78,8 @@ def attach(
         _check_bias(decoder, bias)
         given["bias"] = bias
     slots = Slots(given, forms, len(decoder.layers))
-    slots.to(next(decoder.module.parameters()).device).train(model.training)
+    # Not the device of the first weight of all, which may be offloaded: this one was just tried.
+    slots.to(next(decoder.attentions[0].parameters()).device).train(model.training)
     decoder.rotary.add_module("posenc", slots)
     decoder.rotary.__class__ = fronted(RotaryFront, type(decoder.rotary))
     if bias is not None:
@@ -142,6 +143,12 @@ def _fitted(decoder: Decoder, form: Form, name: str | None, asked: Any) -> Any:
     if isinstance(asked, Scaling):
         asked = Scaled(from_hf(decoder.config, layer_type=name), asked, form.layout)
         factor = asked.settings.scaling.softmax_factor
+    elif isinstance(asked, XPos):
+        raise ValueError(
+            f"rotary must turn queries and keys alike, as {decoder.name} turns both by one "
+            f"rotation, got {asked}, which fades them in opposite ways: posenc_mm.Transformer "
+            f"takes it"
+        )
     elif isinstance(asked, RotaryEncoding):
         factor = getattr(asked, "softmax_factor", 1.0)
         if asked.head_dim != form.head_dim:

@@ -46,6 +46,12 @@ class RotaryFront(Fronted):
 
     posenc: Slots
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        # What spreads a model over devices puts a forward into the module itself, before any class.
+        if "forward" in self.__dict__:
+            return RotaryFront.forward(self, *args, **kwargs)
+        return super().__call__(*args, **kwargs)  # type: ignore[misc]
+
     def forward(self, x: Tensor, position_ids: Tensor, layer_type: str | None = None) -> Any:
         slots = self.posenc
         if position_ids.ndim != 2:

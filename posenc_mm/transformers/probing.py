@@ -126,7 +126,7 @@ def _hidden(decoder: Decoder, attention: Any) -> Tensor:
     if device.type == "meta":
         raise ValueError(
             "model must have its weights to be tried on a few tokens, got a model on meta: load it "
-            "first"
+            "first, and do not offload its first layer"
         )
     size = decoder.config.hidden_size
     values = torch.arange(len(PLACES) * size, device=device, dtype=torch.float32)

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import torch
 from torch import Tensor, nn
 
 from posenc_mm.frequencies import angles
@@ -27,13 +28,21 @@ class Scaled(nn.Module):
         self.layout = layout
 
     def forward(self, positions: Tensor) -> Rotation:
-        settings = self.settings
-        length = None
-        if not settings.scaling.static and positions.numel():
-            length = int(positions.amax()) + 1
-        theta = angles(positions, [settings.frequencies(length=length)])
-        factor = settings.amplitude(length)
+        if self.settings.scaling.static or not positions.numel():
+            return self._turned(positions, None)
+        turned: Rotation = self._of_a_length_read_back_from_the_device(positions)
+        return turned
+
+    def _turned(self, positions: Tensor, length: int | None) -> Rotation:
+        theta = angles(positions, [self.settings.frequencies(length=length)])
+        factor = self.settings.amplitude(length)
         return Rotation(theta.cos() * factor, theta.sin() * factor, self.layout, amplitude=factor)
+
+    # Compiled, numbers that depend on the length would be compiled anew for each. Where a single
+    # graph is asked for, torch names this function in its error.
+    @torch.compiler.disable  # type: ignore[untyped-decorator]
+    def _of_a_length_read_back_from_the_device(self, positions: Tensor) -> Rotation:
+        return self._turned(positions, int(positions.amax()) + 1)
 
     def extra_repr(self) -> str:
         own = self.settings

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 import torch
 from lightning.pytorch import LightningDataModule
-from torch.utils.data import DataLoader, Dataset
+from lightning.pytorch.utilities import rank_zero_only
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from text.data.windows import (
     Corpus,
@@ -13,6 +14,7 @@ from text.data.windows import (
     Windows,
     collate,
     collate_packed,
+    dealt_out,
     spans_of,
 )
 from text.vocabulary import START, UNKNOWN, Vocabulary, alphabet_of, vocabulary_of
@@ -118,6 +120,7 @@ class Text(LightningDataModule, ABC):
                 self._tell_unknown(name, documents)
         return self._corpora[name]
 
+    @rank_zero_only
     def _tell_unknown(self, name: str, documents: list[str]) -> None:
         alphabet = set(self.alphabet) - {UNKNOWN}
         text = "".join(documents)
@@ -147,13 +150,15 @@ class Text(LightningDataModule, ABC):
         corpus = self.corpus(name)
         spans = spans_of(len(corpus.tokens), self.eval_tokens, longest)
         stride = None if self.stride is None else min(self.stride, length)
-        return self._loader(Windows(corpus, length, spans, stride), length)
+        windows = Windows(corpus, length, spans, stride)
+        return self._loader(windows, length, dealt_out(windows))
 
-    def _loader(self, windows: Dataset, length: int) -> DataLoader:
+    def _loader(self, windows: Dataset, length: int, sampler: Sampler | None = None) -> DataLoader:
         # Windows are cut from memory: processes beside the training would only cost time.
         return DataLoader(
             windows,
             batch_size=max(1, self.batch_size * self.length // length),
+            sampler=sampler,
             pin_memory=torch.cuda.is_available(),
             collate_fn=collate_packed if self.packed else collate,
         )

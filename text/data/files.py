@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from lightning.pytorch.utilities import rank_zero_only
+
 from text.data.base import Split, Text
 from text.data.splitting import Document, split_documents
 
@@ -58,7 +60,9 @@ class TextFiles(Text):
         read = {path.relative_to(self.path).as_posix(): read_text(path) for path in found}
         skipped = [name for name, text in read.items() if text is None]
         if skipped:
-            print(f"{len(skipped)} files are no text in UTF-8 and left out, such as {skipped[0]}")
+            rank_zero_only(print)(
+                f"{len(skipped)} files are no text in UTF-8 and left out, such as {skipped[0]}"
+            )
         documents = [Document(name, text) for name, text in read.items() if text]
         if not documents:
             raise ValueError(

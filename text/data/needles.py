@@ -1,4 +1,4 @@
-"""A task made of letters: a key was said once with its value, and is asked for later."""
+"""A task made of letters: a key was said with its digit, and is asked for later."""
 
 from typing import NamedTuple
 
@@ -8,25 +8,31 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from posenc_mm import sequence
-from text.data.windows import Batch
+from text.data.windows import Batch, dealt_out
 
 FILLERS, KEYS, VALUES = "abcdefghijklmnop", "ABCDEFGH", "0123456789"
 ALPHABET = "".join(sorted(FILLERS + KEYS + VALUES + "\ufffd"))
 
 
 class Needles(LightningDataModule):
-    """Letters in which some keys stand, each twice before the same digit, at random places.
+    """Letters and digits at random, and among them keys, each before a digit of its own.
 
-    ``abA3cB0dB0eA3`` has two keys: the digit after a key can be foreseen the second time. Only
-    there the loss counts. To foresee it, a model has to find the key again, however far back, and
-    read the token beside it. With one key it may look for the only digit instead, which no position
-    is needed for: what is probed then is whether positions far off disturb it.
+    ``aB3c7B3A0dA0`` has two keys: the digit after a key can be foreseen when it comes again, and
+    only there the loss counts. To foresee it, a model has to find the key, however far back, and
+    read the token beside it: other digits are no answer, so that order has to be known.
+
+    This is multi-query associative recall between letters that say nothing. Most of a window is
+    pairs and few keys are known at its beginning, so that it is quick to learn; a probe then asks
+    for keys that were said once.
+
+    References:
+        Arora et al.: Zoology: Measuring and Improving Recall in Efficient Language Models (2023),
+        https://arxiv.org/abs/2312.04927
 
     Args:
         length: tokens of a window to train at.
         test_length: tokens of a window to test at; a list tests at each in turn.
-        keys: how many, from 1 to 8. One is found by looking for any digit; of several, the right
-            one has to be told by the token before it, which takes far longer to learn.
+        keys: how many different ones in a window, from 1 to 8.
         batch_size: windows of ``length`` per step and process.
         train_windows: per epoch, each one new.
         eval_windows: of validation and of a test, the same ones always.
@@ -39,22 +45,21 @@ class Needles(LightningDataModule):
 
     def __init__(
         self,
-        length: int = 64,
+        length: int = 32,
         test_length: int | list[int] | None = None,
-        keys: int = 1,
-        batch_size: int = 64,
-        train_windows: int = 6400,
+        keys: int = 4,
+        batch_size: int = 32,
+        train_windows: int = 1280,
         eval_windows: int = 256,
     ) -> None:
         super().__init__()
         if not 1 <= keys <= len(KEYS):
             raise ValueError(f"keys must be from 1 to {len(KEYS)}, got keys={keys}")
+        least = 4 * keys  # each twice, with its digit
         tested = test_length if isinstance(test_length, list) else [test_length or length]
         for name, count in [("length", length), *(("test_length", one) for one in tested)]:
-            if count < 4 * keys:  # each twice, with its value
-                raise ValueError(
-                    f"{name} must be at least 4 * keys = {4 * keys}, got {name}={count}"
-                )
+            if count < least:
+                raise ValueError(f"{name} must be at least 4 * keys = {least}, got {name}={count}")
         counts = {"batch_size": batch_size, "train_windows": train_windows}
         for name, count in {**counts, "eval_windows": eval_windows}.items():
             if count < 1:
@@ -79,9 +84,8 @@ class Needles(LightningDataModule):
 
     def _evaluation(self, length: int, seed: int) -> DataLoader:
         batch = max(1, self.batch_size * self.length // length)
-        return DataLoader(
-            _Drawn(length, self.keys, batch, self.eval_windows, seed), batch_size=None
-        )
+        batches = _Drawn(length, self.keys, batch, self.eval_windows, seed)
+        return DataLoader(batches, batch_size=None, sampler=dealt_out(batches))
 
 
 class _Drawn(Dataset):
@@ -119,21 +123,28 @@ class Asked(NamedTuple):
 
 
 def draw_training(batch: int, length: int, keys: int, generator: torch.Generator) -> Batch:
-    """Draw windows in which each key stands twice.
+    """Draw windows of which three quarters are pairs of a key and its digit.
+
+    A key comes in at a place of chance; from there on it comes as often as any other.
 
     Args:
         batch: number of windows :math:`B`.
-        length: tokens :math:`N` of each, beside the one after the last.
-        keys: how many.
+        length: tokens :math:`N` of each, beside the one after the last; at least ``4 * keys``.
+        keys: how many different ones.
         generator: source of chance.
 
     Returns:
-        The windows; the second value of each key counts.
+        The windows; a digit counts where its key has stood before.
     """
     names, values = _drawn_pairs(batch, keys, generator)
-    tokens = _tokens(FILLERS)[torch.randint(len(FILLERS), (batch, length + 1), generator=generator)]
-    places = _places(batch, 2 * keys, length + 1, generator)
-    turn = torch.rand(batch, 2 * keys, generator=generator).argsort(dim=1) % keys  # twice each
+    tokens = _noise(batch, length + 1, generator)
+    count = max(keys + 1, 3 * (length + 1) // 8)  # more than keys: one of them comes again
+    places = _places(batch, count, length + 1, generator)
+    # Keys that all begin early would never be asked for soon after they were first said.
+    begin = torch.rand(batch, 1, keys, generator=generator) * count
+    begin[:, :, 0] = 0
+    begun = (begin <= torch.arange(count).unsqueeze(1)).double()
+    turn = begun.flatten(0, 1).multinomial(1, generator=generator).view(batch, count)
     tokens.scatter_(1, places, names.gather(1, turn))
     tokens.scatter_(1, places + 1, values.gather(1, turn))
     again = (turn.unsqueeze(2) == turn.unsqueeze(1)).tril(-1).any(-1)
@@ -144,7 +155,7 @@ def draw_training(batch: int, length: int, keys: int, generator: torch.Generator
 def draw_asked(
     batch: int, length: int, keys: int, depth: float, generator: torch.Generator
 ) -> Asked:
-    """Draw windows that ask for a key planted at a depth, beside the other keys once each.
+    """Draw windows that ask for a key planted at a depth, with the other keys once each.
 
     Args:
         batch: number of windows :math:`B`.
@@ -157,7 +168,7 @@ def draw_asked(
         The windows and their answers.
     """
     names, values = _drawn_pairs(batch, keys, generator)
-    tokens = _tokens(FILLERS)[torch.randint(len(FILLERS), (batch, length), generator=generator)]
+    tokens = _noise(batch, length, generator)
     spare = length - 3
     planted = round(depth * spare)
     # The other keys lie around the planted pair: places are drawn without its two cells.
@@ -170,6 +181,12 @@ def draw_asked(
     tokens[:, planted], tokens[:, planted + 1] = names[:, 0], values[:, 0]
     tokens[:, -1] = names[:, 0]
     return Asked(tokens, values[:, 0])
+
+
+def _noise(batch: int, length: int, generator: torch.Generator) -> Tensor:
+    """Letters, and digits that are no key's: one that is cannot be told by being a digit."""
+    among = _tokens(FILLERS + VALUES)
+    return among[torch.randint(len(among), (batch, length), generator=generator)]
 
 
 def _drawn_pairs(batch: int, keys: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

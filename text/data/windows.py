@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
+from lightning.pytorch.overrides.distributed import UnrepeatedDistributedSampler
 from torch import Tensor
 from torch.utils.data import Dataset
 
@@ -130,6 +131,23 @@ def spans_of(total: int, tokens: int | None, longest: int) -> list[tuple[int, in
     free = total - 1 - longest
     begins = [round(k * free / max(count - 1, 1)) for k in range(count)]
     return [(begin, begin + longest + 1) for begin in begins]
+
+
+def dealt_out(windows: Dataset) -> UnrepeatedDistributedSampler | None:
+    """Share what is evaluated among the processes that run together, if there are several.
+
+    Args:
+        windows: to evaluate, or batches of them.
+
+    Returns:
+        The share of this process, of which each window is in one; None leaves it to Lightning,
+        which repeats some until all processes have as many, so that these would count twice.
+    """
+    together = torch.distributed.is_available() and torch.distributed.is_initialized()
+    # A process with nothing at all would not meet the others where they add up their results.
+    if not together or len(windows) < torch.distributed.get_world_size():
+        return None
+    return UnrepeatedDistributedSampler(windows, shuffle=False)
 
 
 def collate_packed(windows: list[Window]) -> Batch:
