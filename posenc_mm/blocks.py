@@ -1,16 +1,16 @@
-"""Layers of the smallest host: attention that takes encodings as tensors, and a perceptron."""
+"""Layers of the smallest host: attention that takes evaluated encodings, and a perceptron."""
 
 from einops import rearrange
 from torch import Tensor, nn
 
 from posenc_mm.attention import attend
-from posenc_mm.bias import Contextual
+from posenc_mm.bias import AttentionBias, Contextual, ContextualBias
 from posenc_mm.cache import KVCache
 from posenc_mm.rotary import Rotation, rotate
 
 
 class Attention(nn.Module):
-    """Multi-head self-attention that takes a rotation and biases as tensors.
+    """Multi-head self-attention that takes a rotation as tensors, and biases in any form.
 
     Args:
         dim: width of the tokens, a multiple of ``heads``.
@@ -43,8 +43,11 @@ class Attention(nn.Module):
         k_rotation: Rotation | None = None,
         temperature: Tensor | None = None,
         factor: float = 1.0,
-        bias: Tensor | Contextual | None = None,
-        after: Tensor | None = None,
+        bias: AttentionBias | ContextualBias | Contextual | Tensor | None = None,
+        after: AttentionBias | Tensor | None = None,
+        q_positions: Tensor | None = None,
+        k_positions: Tensor | None = None,
+        ordered: bool | None = None,
         causal: bool = False,
         key_mask: Tensor | None = None,
         segments: Tensor | None = None,
@@ -81,6 +84,9 @@ class Attention(nn.Module):
             v,
             bias=bias,
             after=after,
+            q_positions=q_positions,
+            k_positions=k_positions,
+            ordered=ordered,
             causal=causal,
             key_mask=key_mask,
             segments=segments,

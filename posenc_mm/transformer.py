@@ -6,6 +6,7 @@ from typing import TypeAlias
 from torch import Tensor, nn
 
 from posenc_mm.additive import AdditiveEncoding
+from posenc_mm.attention import for_layers
 from posenc_mm.bias import AttentionBias, ContextualBias
 from posenc_mm.blocks import Block
 from posenc_mm.cache import KVCache
@@ -103,7 +104,7 @@ class Transformer(nn.Module):
         for width in self.windows:
             if width is not None:
                 check_whole(window=width)
-        self.causal = causal
+        self.causal, self._kv_heads = causal, heads if kv_heads is None else kv_heads
         self.norm = nn.LayerNorm(dim)
 
     def forward(
@@ -114,6 +115,7 @@ class Transformer(nn.Module):
         key_mask: Tensor | None = None,
         segments: Tensor | None = None,
         cache: KVCache | None = None,
+        ordered: bool | None = None,
     ) -> Tensor:
         """Encode tokens at positions.
 
@@ -123,6 +125,8 @@ class Transformer(nn.Module):
             key_mask: ``(B, N)``, true where a token is real.
             segments: ``(N,)`` or ``(B, N)``, the document of each token.
             cache: what earlier calls saw; this call's tokens come after it, and are added to it.
+            ordered: whether positions never fall from one row to the next, as for
+                :func:`posenc_mm.attend`.
 
         Returns:
             ``(B, N, D)``
@@ -150,7 +154,12 @@ class Transformer(nn.Module):
         rotations = spread(
             _each(self.rotary), self._rotary_of, lambda r: _turned(r, positions, k_positions, raw)
         )
-        biases = spread(_each(self.bias), self._bias_of, lambda b: _said(b, positions, k_positions))
+        masked = (self.causal, key_mask, segments)
+        biases = spread(
+            _each(self.bias),
+            self._bias_of,
+            lambda b: for_layers(b, positions, k_positions, x, self._kv_heads, masked, ordered),
+        )
         factors = spread(self._temperatures, self._temperature_of, lambda t: t(positions))
         layers = zip(self.blocks, rotations, biases, factors, self.windows, strict=True)
         for layer, (block, rotation, bias, factor, window) in enumerate(layers):
@@ -200,11 +209,6 @@ def _turned(
         return {"rotation": rotation, "k_rotation": k_rotation}
     turned = {"rotation": rotary(positions), "factor": getattr(rotary, "softmax_factor", 1.0)}
     return {**turned, "k_rotation": rotary(k_positions)} if raw else turned
-
-
-def _said(bias: nn.Module, positions: Tensor, k_positions: Tensor) -> dict[str, object]:
-    slot = "after" if bias.after_softmax else "bias"
-    return {slot: bias(positions, k_positions)}
 
 
 def _check_rotary(rotary: nn.Module, dim: int, heads: int, kv_heads: int | None) -> None:

@@ -49,21 +49,13 @@ def visible_keys(
     if segments is not None:
         seen = _both(seen, _same_segment(segments, rows, batch, keys))
     if key_mask is not None:
-        if key_mask.shape != (batch, keys) or key_mask.dtype != torch.bool:
-            raise ValueError(
-                f"key_mask must be booleans (B, M)=({batch}, {keys}), got shape "
-                f"{tuple(key_mask.shape)} and dtype {key_mask.dtype}"
-            )
+        check_key_mask(key_mask, batch, keys)
         seen = _both(seen, key_mask[:, None, None, :])
     return seen
 
 
 def _same_segment(segments: Tensor, rows: Tensor, batch: int, keys: int) -> Tensor:
-    if segments.shape not in ((keys,), (batch, keys)) or segments.is_floating_point():
-        raise ValueError(
-            f"segments must be integers (M,)=({keys},) or (B, M)=({batch}, {keys}), got shape "
-            f"{tuple(segments.shape)} and dtype {segments.dtype}"
-        )
+    check_segments(segments, batch, keys)
     of_keys = segments.reshape(-1, 1, 1, keys)
     known = (rows >= 0) & (rows < keys)
     shape = (max(of_keys.shape[0], rows.shape[0] if rows.ndim == 4 else 1), 1, rows.shape[-2], 1)
@@ -74,6 +66,42 @@ def _same_segment(segments: Tensor, rows: Tensor, batch: int, keys: int) -> Tens
 
 def _both(a: Tensor | None, b: Tensor) -> Tensor:
     return b if a is None else a & b
+
+
+def check_key_mask(key_mask: Tensor, batch: int, keys: int) -> None:
+    """Refuse what does not say of every key of every sample whether it is real.
+
+    Args:
+        key_mask: what came.
+        batch: number of samples.
+        keys: number of keys.
+
+    Raises:
+        ValueError: it is another shape or dtype.
+    """
+    if key_mask.shape != (batch, keys) or key_mask.dtype != torch.bool:
+        raise ValueError(
+            f"key_mask must be booleans (B, M)=({batch}, {keys}), got shape "
+            f"{tuple(key_mask.shape)} and dtype {key_mask.dtype}"
+        )
+
+
+def check_segments(segments: Tensor, batch: int, keys: int) -> None:
+    """Refuse what does not say of every key row which document it belongs to.
+
+    Args:
+        segments: what came.
+        batch: number of samples.
+        keys: number of keys.
+
+    Raises:
+        ValueError: it is another shape or dtype.
+    """
+    if segments.shape not in ((keys,), (batch, keys)) or segments.is_floating_point():
+        raise ValueError(
+            f"segments must be integers (M,)=({keys},) or (B, M)=({batch}, {keys}), got shape "
+            f"{tuple(segments.shape)} and dtype {segments.dtype}"
+        )
 
 
 def check_start(q_start: object, batch: int) -> None:

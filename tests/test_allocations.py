@@ -161,6 +161,7 @@ def test_queries_of_a_key_head_look_along_its_axis():
     each = [axis for axis in range(3) for _ in range(2)]
     wide = pm.attend(q, k[:, each], k[:, each], rotation=of_queries(points()))
     close(turned, wide, atol=1e-5)
+    close(pm.attend(q, k, k, rotation=of_keys(points())), wide, atol=1e-5)
 
 
 def test_numbers_of_heads_are_what_a_tensor_of_them_is(monkeypatch):

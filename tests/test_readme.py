@@ -111,6 +111,9 @@ def test_application_commands_are_understood(words, monkeypatch, capsys, tmp_pat
     if words[:2] in (["text", "generate"], ["text", "probe"]):
         import_module(f"text.{words[1]}").parse(words[2:])
         return
+    if words[0] == "multimodal":
+        import_module("multimodal.compare").parse(words[2:])
+        return
     if words[1] == "forecast":
         import_module("timeseries.forecasting.asking").parse(words[2:])
         return

@@ -171,3 +171,14 @@ def test_positions_out_of_reach_are_refused():
     ):
         with pytest.raises(ValueError, match="positions"):
             call()
+
+
+def test_attention_takes_queries_and_keys_of_one_pair_only():
+    q = k = v = noise(1, 2, 5, 8)
+    encoding, at = pm.XPos(8), pm.sequence(5)
+    of_q, of_k = encoding.pair(at, at)
+    with pytest.raises(ValueError, match="k_rotation must be given.*queries alone.*pair()"):
+        pm.attend(q, k, v, rotation=encoding(at), causal=True)
+    for wrong in ((of_q, of_q), (of_k, of_q), (of_q, pm.Rotary(8)(at)), (of_k, of_k)):
+        with pytest.raises(ValueError, match="rotation must be for queries and k_rotation for key"):
+            pm.attend(q, k, v, rotation=wrong[0], k_rotation=wrong[1], causal=True)

@@ -8,6 +8,7 @@ from posenc_mm.bias.continuous import ContinuousBias
 from posenc_mm.bias.deberta import DeBERTaBias
 from posenc_mm.bias.decomposed import DecomposedBias
 from posenc_mm.bias.erpe import ERPE
+from posenc_mm.bias.forms import Factors
 from posenc_mm.bias.irpe import IRPE
 from posenc_mm.bias.relative import RelativeBias
 from posenc_mm.bias.shaw import ShawBias
@@ -27,6 +28,7 @@ __all__ = [
     "DeBERTaBias",
     "DecomposedBias",
     "ERPE",
+    "Factors",
     "IRPE",
     "LearnedALiBi",
     "RelativeBias",

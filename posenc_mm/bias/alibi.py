@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_mm.bias.base import AttentionBias, checked_step, differences
+from posenc_mm.bias.forms import Factors, ScoreMod, linear_factors, linear_score_mod
 from posenc_mm.checks import check_whole
 from posenc_mm.frequencies import Row
 
@@ -106,11 +107,29 @@ class ALiBi(AttentionBias):
         slopes = torch.tensor(self.slopes, device=far.device, dtype=far.dtype)
         return -slopes[:, None, None] * far.unsqueeze(-3)
 
+    @property
+    def by_difference(self) -> bool:
+        return True
+
+    def factors(self, q_positions: Tensor, k_positions: Tensor) -> Factors | None:
+        if not _is_linear(self.distance, q_positions):
+            return None
+        return linear_factors(self._slopes(k_positions), q_positions, k_positions, self.step)
+
+    def score_mod(self, q_positions: Tensor, k_positions: Tensor) -> ScoreMod | None:
+        if not _is_linear(self.distance, q_positions):
+            return None
+        return linear_score_mod(self._slopes(k_positions), q_positions, k_positions, self.step)
+
     def extra_repr(self) -> str:
         return (
             f"heads={self.heads}, distance={self.distance!r}, biased_heads={self.biased_heads}, "
             f"step={self.step}"
         )
+
+    def _slopes(self, like: Tensor) -> Tensor:
+        wide = torch.float32 if like.device.type == "mps" else torch.float64
+        return torch.tensor(self.slopes, device=like.device, dtype=wide)
 
 
 class LearnedALiBi(AttentionBias):
@@ -163,13 +182,35 @@ class LearnedALiBi(AttentionBias):
         slopes = self.log_slopes.to(far.dtype).exp()
         return -slopes[:, None, None] * far.unsqueeze(-3)
 
+    @property
+    def by_difference(self) -> bool:
+        return True
+
+    def factors(self, q_positions: Tensor, k_positions: Tensor) -> Factors | None:
+        if not _is_linear(self.distance, q_positions):
+            return None
+        return linear_factors(self._slopes(k_positions), q_positions, k_positions, self.step)
+
+    def score_mod(self, q_positions: Tensor, k_positions: Tensor) -> ScoreMod | None:
+        if not _is_linear(self.distance, q_positions):
+            return None
+        return linear_score_mod(self._slopes(k_positions), q_positions, k_positions, self.step)
+
     def extra_repr(self) -> str:
         return f"heads={self.heads}, distance={self.distance!r}, step={self.step}"
+
+    def _slopes(self, like: Tensor) -> Tensor:
+        wide = torch.float32 if like.device.type == "mps" else torch.float64
+        return self.log_slopes.to(wide).exp()
 
 
 def _check_distance(distance: str) -> None:
     if distance not in ("l1", "l2"):
         raise ValueError(f"distance must be 'l1' or 'l2', got distance={distance!r}")
+
+
+def _is_linear(distance: str, positions: Tensor) -> bool:
+    return distance == "l1" or positions.shape[-1] == 1
 
 
 def _distances(q_positions: Tensor, k_positions: Tensor, distance: str) -> Tensor:

@@ -1,7 +1,9 @@
 """What every encoding that is added to the attention logits has in common."""
 
+from __future__ import annotations
+
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +11,9 @@ from torch.nn import functional
 
 from posenc_mm.checks import check_number
 from posenc_mm.frequencies import check_positions
+
+if TYPE_CHECKING:
+    from posenc_mm.bias.forms import Factors, ScoreMod
 
 
 class AttentionBias(nn.Module, ABC):
@@ -37,6 +42,48 @@ class AttentionBias(nn.Module, ABC):
         Returns:
             ``(..., H, N, M)``
         """
+
+    @property
+    def by_difference(self) -> bool:
+        """Whether all that it reads of positions on one axis is their difference."""
+        return False
+
+    def of_differences(self, differences: Tensor) -> Tensor:
+        """Tabulate a bias that is ``by_difference``.
+
+        Args:
+            differences: ``(L,)``, query minus key.
+
+        Returns:
+            ``(H, L)``
+        """
+        here = differences.unsqueeze(-1)
+        table: Tensor = self(here, here.new_zeros(1, 1)).squeeze(-1)
+        return table
+
+    def factors(self, q_positions: Tensor, k_positions: Tensor) -> Factors | None:
+        """Write the bias as a product of few numbers per query and per key.
+
+        Args:
+            q_positions: ``(..., N, A)`` of the queries.
+            k_positions: ``(..., M, A)`` of the keys.
+
+        Returns:
+            The numbers, or None where it is no such product.
+        """
+        return None
+
+    def score_mod(self, q_positions: Tensor, k_positions: Tensor) -> ScoreMod | None:
+        """Write the bias as a function that FlexAttention calls for each pair.
+
+        Args:
+            q_positions: ``(..., N, A)`` of the queries.
+            k_positions: ``(..., M, A)`` of the keys.
+
+        Returns:
+            A function of score, sample, head, query and key, or None where there is none.
+        """
+        return None
 
     def with_prefix(self, bias: Tensor, count: int) -> Tensor:
         """Border a bias for tokens in front that have no position: class and register tokens.
@@ -92,7 +139,7 @@ def differences(q_positions: Tensor, k_positions: Tensor, axes: int | None = Non
     """
     check_positions(q_positions, axes or q_positions.shape[-1])
     check_positions(k_positions, axes or q_positions.shape[-1])
-    q, k = _wide(q_positions), _wide(k_positions)
+    q, k = wide(q_positions), wide(k_positions)
     if q.dtype != k.dtype:
         q, k = q.double(), k.double()
     return q.unsqueeze(-2) - k.unsqueeze(-3)
@@ -115,8 +162,15 @@ def checked_step(step: float | None) -> float:
     return float(step)
 
 
-def _wide(positions: Tensor) -> Tensor:
-    """A dtype whose differences neither wrap around nor round."""
+def wide(positions: Tensor) -> Tensor:
+    """Widen positions to a dtype whose differences neither wrap around nor round.
+
+    Args:
+        positions: integers or floats.
+
+    Returns:
+        The same in int64, float32 or float64.
+    """
     if not positions.is_floating_point():
         return positions.long()
     return positions if positions.dtype == torch.float64 else positions.float()

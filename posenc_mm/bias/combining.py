@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_mm.bias.base import AttentionBias
+from posenc_mm.bias.forms import Factors, ScoreMod
 from posenc_mm.parts import check_parts, describe, read, reset
 
 
@@ -66,13 +67,45 @@ class BiasSum(AttentionBias):
         reset(self.biases)
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
-        count = len(self.biases)
-        sides = zip(
-            read(q_positions, self.axes, count), read(k_positions, self.axes, count), strict=True
-        )
-        parts = [bias(q, k) for bias, (q, k) in zip(self.biases, sides, strict=True)]
+        parts = [bias(q, k) for bias, q, k in self._sides(q_positions, k_positions)]
         total: Tensor = sum(parts[1:], parts[0])
         return total
+
+    @property
+    def by_difference(self) -> bool:
+        return self.axes is None and all(bias.by_difference for bias in self.biases)
+
+    def factors(self, q_positions: Tensor, k_positions: Tensor) -> Factors | None:
+        parts = [bias.factors(q, k) for bias, q, k in self._sides(q_positions, k_positions)]
+        found = [part for part in parts if part is not None]
+        if len(found) < len(parts):
+            return None
+        shift = found[0].shift
+        for part in found[1:]:
+            shift = shift + part.shift
+        q, k = _beside([part.q for part in found]), _beside([part.k for part in found])
+        return Factors(q, k, shift, any(part.past_only for part in found))
+
+    def score_mod(self, q_positions: Tensor, k_positions: Tensor) -> ScoreMod | None:
+        parts = [bias.score_mod(q, k) for bias, q, k in self._sides(q_positions, k_positions)]
+        mods = [part for part in parts if part is not None]
+        if len(mods) < len(parts):
+            return None
+
+        def in_turn(score: Tensor, b: Tensor, h: Tensor, i: Tensor, j: Tensor) -> Tensor:
+            for mod in mods:
+                score = mod(score, b, h, i, j)
+            return score
+
+        return in_turn
+
+    def _sides(
+        self, q_positions: Tensor, k_positions: Tensor
+    ) -> list[tuple[AttentionBias, Tensor, Tensor]]:
+        count = len(self.biases)
+        parts = [bias for bias in self.biases if isinstance(bias, AttentionBias)]
+        queries, keys = (read(p, self.axes, count) for p in (q_positions, k_positions))
+        return list(zip(parts, queries, keys, strict=True))
 
     def with_prefix(self, bias: Tensor, count: int) -> Tensor:
         total = super().with_prefix(bias, count)
@@ -84,3 +117,11 @@ class BiasSum(AttentionBias):
 
     def extra_repr(self) -> str:
         return describe("biases", self.biases, self.axes)
+
+
+def _beside(parts: list[Tensor]) -> Tensor:
+    """Set columns side by side, whatever the rows of each broadcast to."""
+    rows = parts[0][..., :1]
+    for part in parts[1:]:
+        rows = rows + part[..., :1]
+    return torch.cat([part.expand(*rows.shape[:-1], part.shape[-1]) for part in parts], dim=-1)

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from posenc_mm.bias.base import AttentionBias, differences
+from posenc_mm.bias.forms import ScoreMod, table_score_mod
 from posenc_mm.checks import check_inside, check_number, check_sizes, check_whole
 from posenc_mm.positions import grid
 from posenc_mm.tables import lookup
@@ -101,6 +102,13 @@ class ContinuousBias(AttentionBias):
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Tensor:
         return self._of(differences(q_positions, k_positions, axes=self.axes)).movedim(-1, -3)
+
+    @property
+    def by_difference(self) -> bool:
+        return self.axes == 1
+
+    def score_mod(self, q_positions: Tensor, k_positions: Tensor) -> ScoreMod | None:
+        return table_score_mod(self, q_positions, k_positions) if self.by_difference else None
 
     def tabulated(self, q_positions: Tensor, k_positions: Tensor, sizes: Sequence[int]) -> Tensor:
         """Compare whole positions of one grid: the same numbers, from far fewer evaluations.

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_mm.bias.base import AttentionBias, bordered, differences
+from posenc_mm.bias.forms import ScoreMod, table_score_mod
 from posenc_mm.checks import check_inside, check_number, check_whole
 from posenc_mm.tables import draw_entries, lookup
 
@@ -98,6 +99,13 @@ class IRPE(AttentionBias):
             entries = lookup(self.table, found)
         bias = entries.movedim(-1, -3)
         return bias.expand(*bias.shape[:-3], self.heads, *bias.shape[-2:])
+
+    @property
+    def by_difference(self) -> bool:
+        return self.buckets.axes == 1
+
+    def score_mod(self, q_positions: Tensor, k_positions: Tensor) -> ScoreMod | None:
+        return table_score_mod(self, q_positions, k_positions) if self.by_difference else None
 
     def with_prefix(self, bias: Tensor, count: int) -> Tensor:
         if self.prefix is None:

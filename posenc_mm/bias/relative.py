@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_mm.bias.base import AttentionBias, bordered, differences
+from posenc_mm.bias.forms import ScoreMod, table_score_mod
 from posenc_mm.checks import check_inside, check_number, check_sizes, check_whole
 from posenc_mm.tables import draw_entries, lookup
 
@@ -94,6 +95,15 @@ class RelativeBias(AttentionBias):
             # Both positions may lie up to half a cell outside: an offset less than a cell too far.
             check_inside(name, offsets, [-size for size in most], most, 0.99999, advice)
         return lookup(self.table, offsets + reach).movedim(-1, -3)
+
+    @property
+    def by_difference(self) -> bool:
+        return len(self.sizes) == 1
+
+    def score_mod(self, q_positions: Tensor, k_positions: Tensor) -> ScoreMod | None:
+        if not self.by_difference:
+            return None
+        return table_score_mod(self, q_positions, k_positions, self.sizes[0] - 1, self.clip)
 
     def with_prefix(self, bias: Tensor, count: int) -> Tensor:
         if self.prefix is None:

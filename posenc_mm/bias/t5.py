@@ -1,9 +1,12 @@
 """T5's bias: one learned number per head for each bucket of distances."""
 
+import math
+
 import torch
 from torch import Tensor, nn
 
 from posenc_mm.bias.base import AttentionBias, checked_step, differences
+from posenc_mm.bias.forms import ScoreMod, table_score_mod
 from posenc_mm.checks import check_inside, check_whole
 
 
@@ -110,6 +113,16 @@ class T5Bias(AttentionBias):
         relative = _in_steps(relative, self.step)
         bucket = _sorted_into(relative, self.steps, self.side, self.bidirectional)
         return self.weight[bucket].movedim(-1, -3)
+
+    @property
+    def by_difference(self) -> bool:
+        return True
+
+    def score_mod(self, q_positions: Tensor, k_positions: Tensor) -> ScoreMod | None:
+        last = math.ceil(self.max_distance * self.step)
+        # Steps may be so long that a table of the rows at hand is the smaller one.
+        short = last < 2**16
+        return table_score_mod(self, q_positions, k_positions, last if short else None, short)
 
     def extra_repr(self) -> str:
         return (

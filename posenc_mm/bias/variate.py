@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from posenc_mm.bias.base import AttentionBias, differences
+from posenc_mm.bias.forms import ScoreMod, table_score_mod
 from posenc_mm.checks import check_whole
 
 
@@ -53,6 +54,13 @@ class AnyVariateBias(AttentionBias):
         same = differences(q_positions, k_positions, axes=1).squeeze(-1) == 0
         other, own = self.weight[:, :, None, None]
         return torch.where(same.unsqueeze(-3), own, other)
+
+    @property
+    def by_difference(self) -> bool:
+        return True
+
+    def score_mod(self, q_positions: Tensor, k_positions: Tensor) -> ScoreMod | None:
+        return table_score_mod(self, q_positions, k_positions, reach=1, clipped=True)
 
     def extra_repr(self) -> str:
         return f"heads={self.heads}"

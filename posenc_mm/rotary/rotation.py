@@ -11,7 +11,7 @@ from posenc_mm.checks import check_indices, check_whole
 class Rotation(NamedTuple):
     r"""Cosines and sines by which pairs of channels turn, and where the pairs sit.
 
-    Two encodings need more than that. A ``basis``, of all tokens, mixes channels before they turn
+    Some encodings need more than that. A ``basis``, of all tokens, mixes channels before they turn
     (STRING). ``matrices``, of each token, act in place of turning (LieRE).
 
     Attributes:
@@ -30,6 +30,8 @@ class Rotation(NamedTuple):
             each pair within itself.
         amplitude: what cosines and sines are multiplied by already, one number or one per pair: the
             temperature that some scalings bring.
+        side: whether it is for ``"both"``, or for ``"queries"`` or ``"keys"`` alone, which then
+            only go together (xPos).
     """
 
     cos: Tensor
@@ -41,6 +43,7 @@ class Rotation(NamedTuple):
     basis_last: bool = False
     matrices: Tensor | None = None
     amplitude: float | tuple[float, ...] = 1.0
+    side: str = "both"
 
     def inverse(self) -> "Rotation":
         """Turn the other way: ``rotate(rotate(x, r), r.inverse())`` is ``x``.

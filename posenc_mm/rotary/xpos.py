@@ -126,7 +126,8 @@ class XPos(RotaryEncoding):
         exact = torch.float32 if beyond.device.type == "mps" else torch.float64
         fading = torch.tensor(self.fading, dtype=exact, device=beyond.device)
         scale = (side * beyond.to(exact) * fading).exp().to(theta.dtype)
-        return Rotation(theta.cos() * scale, theta.sin() * scale, self.layout)
+        whose = "queries" if side > 0 else "keys"
+        return Rotation(theta.cos() * scale, theta.sin() * scale, self.layout, side=whose)
 
 
 def _minus(positions: Tensor, origin: Tensor) -> Tensor:
