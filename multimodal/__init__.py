@@ -1,0 +1,1 @@
+"""One transformer over speech, pictures and text on one clock: python -m multimodal."""
