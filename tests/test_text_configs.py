@@ -84,7 +84,7 @@ def test_short_class_names_do():
     words = ["--data=Needles", "--model.rotary=Rotary", "--model.rotary.base=1e4"]
     model = module(*words, "--model.dim=32", "--model.heads=2")
     assert model.encodings["rotary"].startswith("Rotary(head_dim=16, axes=1")
-    assert model.length == 64 and model.vocabulary.size == 35
+    assert model.length == 32 and model.vocabulary.size == 35
 
 
 @pytest.mark.parametrize(

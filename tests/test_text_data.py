@@ -268,17 +268,8 @@ def test_digits_that_are_no_keys_stand_among_the_letters():
     assert min(others) > 5 and sum(others) / 200 == pytest.approx(61 * 10 / 26, rel=0.05)
 
 
-def test_windows_to_train_on_are_of_all_lengths_and_those_of_tests_of_one():
-    data = Needles(length=20, keys=3, train_windows=3200, batch_size=8, eval_windows=64)
-    lengths = Counter(batch.tokens.shape[1] - 1 for batch in data.train_dataloader())
-    assert set(lengths) == set(range(12, 21)) and max(lengths.values()) < 100
-    assert {batch.tokens.shape[1] - 1 for batch in data.val_dataloader()} == {20}
-    alike = Needles(length=20, shortest=20, train_windows=64).train_dataloader()
-    assert {batch.tokens.shape[1] - 1 for batch in alike} == {20}
-
-
 def test_needles_are_drawn_anew_for_training_and_the_same_for_tests():
-    data = Needles(length=20, shortest=20, test_length=[20, 40], train_windows=64, eval_windows=10)
+    data = Needles(length=20, test_length=[20, 40], train_windows=64, eval_windows=10)
     first, second = (next(iter(data.train_dataloader())).tokens for _ in range(2))
     assert not torch.equal(first, second)
     for loader, length in zip(data.test_dataloader(), (20, 40), strict=True):
@@ -286,9 +277,3 @@ def test_needles_are_drawn_anew_for_training_and_the_same_for_tests():
         assert all(map(torch.equal, once, again)) and once[0].shape[1] == length + 1
     with pytest.raises(ValueError, match="at least 4 \\* keys = 32, got length=31"):
         Needles(length=31, keys=8)
-    with pytest.raises(
-        ValueError, match="shortest must be at least 4 \\* keys = 8, got shortest=7"
-    ):
-        Needles(length=31, keys=2, shortest=7)
-    with pytest.raises(ValueError, match="at most length=31, the longest, got shortest=32"):
-        Needles(length=31, keys=2, shortest=32)

@@ -110,6 +110,34 @@ def test_it_goes_on_where_it_stopped(here, monkeypatch, capsys):
     assert ": 3 to do, 6 kept" in capsys.readouterr().out
 
 
+def test_windows_that_were_read_are_not_read_again(here, monkeypatch):
+    whole, read = measuring.losses, []
+
+    def stopping(decoder, way, windows):
+        if len(read) == 6:
+            raise KeyboardInterrupt
+        read.append(windows)
+        return whole(decoder, way, windows)
+
+    # Windows of four times the length are read one by one: the stop falls between two of them.
+    monkeypatch.setattr(measuring, "losses", stopping)
+    with pytest.raises(SystemExit, match="130"):
+        extend("--methods", "none")
+    left = list((here / OUT / "runs").glob("*.pt"))
+    assert [path.stem for path in left] == ["untrained-none-4-64"]
+    before = len(read)
+    read.append(None)
+    extend("--methods", "none")
+    again = len(read) - before - 1
+    # Two windows at once of the trained length, then one by one: 2 + 3 + 3.
+    assert before + again == 8
+    assert not list((here / OUT / "runs").glob("*.pt"))
+    monkeypatch.setattr(measuring, "losses", whole)
+    extend("--methods", "none", "--out", "whole")
+    for one, other in zip(told()["rows"], told("whole")["rows"], strict=True):
+        assert one["tails"] == pytest.approx(other["tails"], abs=1e-6)
+
+
 def test_a_search_never_sees_the_part_to_test_on(here):
     extend("--methods", "none", "search")
     first = {r["factor"]: r["reading"] for r in told()["rows"] if r["method"] == "search"}

@@ -1,5 +1,6 @@
 """Pretrained decoders: llama2.c files and Hugging Face folders give the reference's own logits."""
 
+import cmath
 import math
 import os
 import struct
@@ -9,11 +10,12 @@ import numpy as np
 import pytest
 import torch
 
-from posenc_mm import ALiBi, KVCache, Rotary, sequence
+from posenc_mm import ERPE, ALiBi, KVCache, MixedRotary, Rotary, XPos, sequence
 from text.checkpoints import open_checkpoint
 from text.checkpoints_llama2c import read_decoder
 from text.checkpoints_tokens import Llama2cTokenizer
 from text.decoder import Decoder, Shape
+from text.decoder_distances import Distances
 
 DATA = Path(os.environ.get("POSENC_MM_DATA", "missing"))
 real = pytest.mark.skipif(
@@ -175,10 +177,17 @@ def small(**slots):
     return Decoder(Shape(31, 12, 20, 2, 3, 1, 4, tied=False), **slots).double().eval()
 
 
-@pytest.mark.parametrize("bias", [None, ALiBi(heads=3)], ids=["rotary", "rotary and ALiBi"])
+SLOTS = {
+    "rotary": {"rotary": Rotary(4, layout="interleaved")},
+    "rotary and ALiBi": {"rotary": Rotary(4), "bias": ALiBi(heads=3)},
+    "XPos": {"rotary": XPos(4, scale_base=9.0)},
+}
+
+
+@pytest.mark.parametrize("slots", SLOTS)
 @pytest.mark.parametrize("window", [None, 3])
-def test_pieces_through_a_cache_are_the_whole(bias, window):
-    decoder = small(rotary=Rotary(4, layout="interleaved"), bias=bias)
+def test_pieces_through_a_cache_are_the_whole(slots, window):
+    decoder = small(**SLOTS[slots])
     tokens, positions = torch.arange(14).reshape(2, 7), sequence(7, offset=5).double()
     with torch.no_grad():
         whole = decoder(tokens, positions, window=window)
@@ -189,10 +198,51 @@ def test_pieces_through_a_cache_are_the_whole(bias, window):
     torch.testing.assert_close(torch.cat(parts, 1), whole, rtol=0, atol=1e-12)
 
 
-def test_encodings_of_other_heads_are_refused():
+def test_xpos_lets_a_score_fade_with_the_distance_alone():
+    decoder, n, d, scale = small(rotary=XPos(4, scale_base=9.0)), 6, 4, 9.0
+    tokens, layer = torch.arange(n)[None], decoder.layers[0]
+    seen = []
+    layer.out.register_forward_pre_hook(lambda _, given: seen.append(given[0][0].numpy()))
+    with torch.no_grad():
+        decoder(tokens, sequence(n, offset=2000).double())
+        y = layer.norm1(decoder.embedding(tokens))[0]
+        q, k, v = (part(y).numpy() for part in (layer.q, layer.k, layer.v))
+    for head in range(3):
+        for i in range(n):
+            scores = []
+            for j in range(i + 1):
+                score = 0.0
+                for pair in range(d // 2):
+                    fade = ((2 * pair / d + 0.4) / 1.4) ** ((i - j) / scale)
+                    angle = (i - j) * 10_000 ** (-2 * pair / d)
+                    a = complex(*q[i, head * d + 2 * pair : head * d + 2 * pair + 2])
+                    b = complex(*k[j, 2 * pair : 2 * pair + 2])
+                    score += fade * (a * b.conjugate() * cmath.exp(1j * angle)).real
+                scores.append(score / math.sqrt(d))
+            weights = np.exp(scores) / np.exp(scores).sum()
+            wanted = weights @ v[: i + 1]
+            np.testing.assert_allclose(seen[0][i, head * d : head * d + d], wanted, atol=1e-12)
+
+
+def test_a_cache_of_the_other_kind_is_refused():
+    tokens, positions = torch.arange(3)[None], sequence(3).double()
+    with pytest.raises(ValueError, match="must keep raw keys, got raw=False"):
+        small(rotary=XPos(4))(tokens, positions, cache=KVCache(raw=False))
+    with pytest.raises(ValueError, match="must keep rotated keys, got raw=True"):
+        small(rotary=Rotary(4))(tokens, positions, cache=KVCache(raw=True))
+    still = Rotary(4)(positions)
+    with pytest.raises(ValueError, match="another rotary than XPos"):
+        small(rotary=XPos(4))(tokens, positions, distances=Distances(2, still, still))
+
+
+def test_encodings_without_a_place_are_refused():
     with pytest.raises(ValueError, match="heads of 4 channels"):
         small(rotary=Rotary(8))
+    with pytest.raises(ValueError, match="got 3 rotations for heads=3 and kv_heads=1"):
+        small(rotary=MixedRotary(4, heads=3, axes=1))
     with pytest.raises(ValueError, match="3 heads"):
         small(bias=ALiBi(heads=4))
+    with pytest.raises(ValueError, match="added to the logits, got ERPE"):
+        small(bias=ERPE(heads=3, size=5))
     with pytest.raises(ValueError, match="tokens must be"):
         small()(torch.zeros(1, 3, dtype=torch.long), sequence(4))

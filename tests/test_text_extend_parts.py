@@ -174,6 +174,19 @@ def test_what_is_close_is_not_told_apart_and_what_sees_all_is_preferred():
     assert "Recommended without training: ntk" in said
 
 
+def test_few_windows_tell_little():
+    def rows(*apart):
+        return {"tails": [1.0 + a for a in apart]}, {"tails": [1.0] * len(apart)}
+
+    # Student's t at 95 %: 12.7 standard errors of two windows, 4.3 of three, 2.14 of sixteen.
+    assert verdict.is_close(*rows(0.1)) and verdict.is_close(*rows(0.1, 0.11, 0.21))
+    assert verdict.is_close(*rows(0.1, 0.118)) and not verdict.is_close(*rows(0.1, 0.116))
+    signs = [0.1 * (-1) ** i for i in range(16)]
+    error = np.std(signs, ddof=1) / 4
+    assert verdict.is_close(*rows(*(s + 2.1 * error for s in signs)))
+    assert not verdict.is_close(*rows(*(s + 2.2 * error for s in signs)))
+
+
 def test_training_longer_is_compared_with_training_as_much():
     rows = [*PLAIN, result("ntk", 40, 1.3, kind="tuned"),
             result("short", 40, 1.1, kind="tuned", factor=4)]  # fmt: skip

@@ -140,9 +140,41 @@ def test_sentences_say_what_was_found_and_no_more():
     assert "never found no more than guessing would (10 %) even at 16 tokens" in said
     assert "At 64 tokens: good 97 %, middle 67 % and short cannot read them." in said
     assert "at either end at 64 tokens: good and middle." in said  # 0.9 of 100 is below 1
+    assert "half" not in said
     few = report.sentences(frame, 16, samples=10, chance=0.1)
     assert "at either end at 64 tokens: middle." in few
     assert "certain to about 10 points" in said and "certain to about 32 points" in few
+
+
+def test_an_encoding_that_has_not_learnt_the_task_is_not_said_to_lose_the_middle():
+    frame = runs(
+        good={"16": [1.0, 1.0, 1.0], "64": [1.0, 1.0, 1.0]},
+        poor={"16": [0.4, 0.3, 0.4], "64": [0.4, 0.0, 0.4]},
+    )
+    said = report.sentences(frame, 16, samples=100, chance=0.1)
+    assert "poor 37 %: less than half at 16 tokens, where guessing finds 10 %" in said
+    assert "At 64 tokens: good 100 %." in said and "Lost in the middle" not in said
+
+
+def test_encodings_are_ranked_by_all_that_they_find():
+    """What cannot be read is not found."""
+    results = [
+        {"encoding": name, "seed": seed, "depths": [0.0, 1.0], "accuracy": found}
+        for seed, name, found in [
+            (0, "ends", {"16": [1.0, 1.0], "64": "the table ends"}),
+            (0, "far", {"16": [0.9, 0.7], "64": [0.5, 0.5]}),
+            (1, "ends", {"16": [1.0, 1.0], "64": "the table ends"}),
+            (1, "far", {"16": [0.8, 0.8], "64": [0.4, 0.2]}),
+        ]
+    ]
+    frame = report.ranked(report.frame(results))
+    assert list(report.maps(frame)) == ["far", "ends"] and len(frame) == 16
+    assert report.ranking(frame).splitlines() == [
+        "| # | encoding | 16 | 64 | all |",
+        "| ---: | --- | ---: | ---: | ---: |",
+        "| 1 | far | 80 ± 0 | 40 ± 14 | 60 |",
+        "| 2 | ends | 100 ± 0 | - | 50 |",
+    ]
 
 
 def test_the_table_is_of_lengths_and_depths():
@@ -165,12 +197,15 @@ def in_process(monkeypatch):
 
 
 def test_encodings_are_trained_and_probed(in_process, tmp_path, capsys):
-    words = ["--encodings", "learned", "rope", *ASKED, *LEAST, "--out", str(tmp_path)]
+    words = ["--encodings", "learned", "rope", "--seeds", "1", *ASKED, *LEAST]
+    words += ["--out", str(tmp_path)]
     probe.main(words)
     assert in_process == [("learned", 0), ("rope", 0)]
     printed = capsys.readouterr().out
     for file in ("results.csv", "results.md", "found.png"):
         assert (tmp_path / file).stat().st_size > 100 and str(tmp_path / file) in printed
+    assert "ranked by what is found" in printed
+    assert "| # | encoding | 16 | 32 | all |" in (tmp_path / "results.md").read_text()
     found = pd.read_csv(tmp_path / "results.csv")
     assert len(found) == 2 * 2 * 3
     beyond = (found["encoding"] == "learned") & (found["length"] == 32)
@@ -184,8 +219,8 @@ def test_encodings_are_trained_and_probed(in_process, tmp_path, capsys):
 def test_a_key_is_learnt_and_found_where_it_was_trained_to():
     """The task can be learnt within seconds: what the probe says of encodings is not of luck."""
     torch.manual_seed(0)
-    arguments = ["--model.dim=32", "--data.length=24", "--data.keys=1"]
-    arguments += ["--data.train_windows=1920", "--trainer.max_epochs=4"]
+    arguments = ["--model.dim=32", "--data.length=12", "--data.keys=1"]
+    arguments += ["--optimizer.init_args.lr=1e-2", "--trainer.max_epochs=6"]
     from text.runs import train
 
     base, overlay = (probe.CONFIGS / name for name in ("needles.yaml", "encodings/rope.yaml"))
@@ -193,7 +228,7 @@ def test_a_key_is_learnt_and_found_where_it_was_trained_to():
         {"encoding": "rope", "seed": 0, "configs": [base, overlay], "overrides": arguments}
     )
     found = [
-        task.letters_accuracy(model.eval(), 24, depth, keys=1, samples=100, seed=3)
+        task.letters_accuracy(model.eval(), 12, depth, keys=1, samples=100, seed=3)
         for depth in (0.0, 0.5, 1.0)
     ]
     assert min(found) > 0.9, found
@@ -211,6 +246,7 @@ def test_a_checkpoint_of_letters_and_one_of_text_are_probed(tmp_path, monkeypatc
     letters = checkpoint(tmp_path, monkeypatch, "needles.yaml")
     probe.main([str(letters), *ASKED, "--out", "letters"])
     assert len(pd.read_csv("letters/results.csv")) == 2 * 3
+    assert "| # |" not in (tmp_path / "letters" / "results.md").read_text()  # alone, it has no rank
     file = tmp_path / "text.txt"
     file.write_text("What was said, was it? It was; so it is said.\n" * 40)
     text = checkpoint(tmp_path, monkeypatch, "file.yaml", f"--data.path={file}", "--data.length=64")
@@ -232,10 +268,13 @@ def test_wrong_options_are_refused(argv, capsys):
     assert end.value.code == 2 and "error" in capsys.readouterr().err
 
 
-def test_a_missing_checkpoint_is_told(tmp_path, monkeypatch):
+def test_a_missing_or_foreign_checkpoint_is_told(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit, match="got nowhere.ckpt"):
         probe.main(["nowhere.ckpt"])
+    (tmp_path / "other.bin").write_bytes(b"weights of another program")
+    with pytest.raises(SystemExit, match="text fit` wrote, got other.bin, which is of another"):
+        probe.main(["other.bin"])
 
 
 def test_guessing_finds_one_in_ten():

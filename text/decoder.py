@@ -8,8 +8,9 @@ from torch.nn import functional as F
 
 from posenc_mm import KVCache, attend
 from posenc_mm.bias import AttentionBias
-from posenc_mm.rotary import RotaryEncoding, Rotation, rotate
+from posenc_mm.rotary import RotaryEncoding, Rotation
 from text.decoder_distances import Distances
+from text.decoder_slots import check_cache, check_slots, rotations, turn
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Layer(nn.Module):
         x: Tensor,
         *,
         rotation: Rotation | None,
+        k_rotation: Rotation | None,
         bias: Tensor | None,
         sharpness: Tensor | None,
         window: int | None,
@@ -93,10 +95,7 @@ class Layer(nn.Module):
         if distances is not None and rotation is not None:
             seen = distances.attend(q, k, v, rotation)
         else:
-            if rotation is not None:
-                q, k = rotate(q, rotation), rotate(k, rotation)
-            if cache is not None:
-                k, v = cache.extend(layer, k, v)
+            q, k, v = turn(q, k, v, rotation, k_rotation, cache, layer)
             seen = attend(q, k, v, bias=bias, causal=True, key_mask=key_mask, window=window)
         x = x + self.out(rearrange(seen, "b h n d -> b n (h d)"))
         y = self.norm2(x)
@@ -123,7 +122,7 @@ class Decoder(nn.Module):
         ``tokens (B, N), positions (..., N, A) -> logits (B, N, V)``
 
     Raises:
-        ValueError: an encoding is for other heads.
+        ValueError: an encoding is for other heads, or of a kind that acts elsewhere.
     """
 
     def __init__(
@@ -134,12 +133,7 @@ class Decoder(nn.Module):
         bias: AttentionBias | None = None,
     ) -> None:
         super().__init__()
-        if rotary is not None and rotary.head_dim != shape.head_dim:
-            raise ValueError(
-                f"rotary must be for heads of {shape.head_dim} channels, got {rotary.head_dim}"
-            )
-        if bias is not None and bias.heads != shape.heads:
-            raise ValueError(f"bias must be for {shape.heads} heads, got {bias.heads}")
+        check_slots(shape, rotary, bias)
         self.shape, self.rotary, self.bias = shape, rotary, bias
         self.embedding = nn.Embedding(shape.vocab, shape.dim)
         self.layers = nn.ModuleList(Layer(shape) for _ in range(shape.depth))
@@ -207,17 +201,19 @@ class Decoder(nn.Module):
             raise ValueError("distances go with no key_mask, cache, window or bias: leave them out")
         k_positions: Tensor | None = positions
         if cache is not None:
-            if cache.raw:
-                raise ValueError("cache must keep rotated keys, got raw=True: leave raw out")
+            check_cache(self.rotary, cache)
             cache.see(positions, key_mask, len(tokens), align=window is not None)
             key_mask, k_positions = cache.key_mask, cache.positions
-        rotation = None if self.rotary is None else self.rotary(positions)
+        rotation, k_rotation = rotations(self.rotary, positions, k_positions)
+        if distances is not None and k_rotation is not None:
+            raise ValueError("distances turn queries and keys alike: take another rotary than XPos")
         bias = None if self.bias is None else self.bias(positions, k_positions)
         x = self.embedding(tokens)
         for number, layer in enumerate(self.layers):
             x = layer(
                 x,
                 rotation=rotation,
+                k_rotation=k_rotation,
                 bias=bias,
                 sharpness=sharpness,
                 window=window,

@@ -113,7 +113,7 @@ def _finished(task: dict[str, Any]) -> bool:
 def _measure(options: Any, study: Any, todo: list[dict[str, Any]], out: Path, console: Any) -> None:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    from text.stretching.measuring import curve, measure
+    from text.stretching.measuring import Kept, curve, measure
     from text.stretching.preparing import ends_of
 
     columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f} %"))
@@ -136,7 +136,8 @@ def _measure(options: Any, study: Any, todo: list[dict[str, Any]], out: Path, co
             def tell(share: float, done: int = number) -> None:
                 bar.update(line, completed=done + share)
 
-            found = measure(decoder, study, reading, "test", ends, task["length"], tell)
+            kept = Kept(task["path"].with_suffix(".pt"), task["key"])
+            found = measure(decoder, study, reading, "test", ends, task["length"], tell, kept)
             tails = found[:, -options.tail :].mean(1).tolist()
             loss = sum(tails) / len(tails)
             result = {
@@ -146,6 +147,7 @@ def _measure(options: Any, study: Any, todo: list[dict[str, Any]], out: Path, co
                 "seconds": time.perf_counter() - start,
             }  # fmt: skip
             _write(task["path"], result)
+            kept.path.unlink()
             bar.console.print(f"{name}: {loss:.3f}")
 
 

@@ -15,8 +15,8 @@ from text.working import jobs_at_a_time, work
 DESCRIPTION = """Plant a key at a depth of the context and ask for it at the end, for every depth
 and length: a heat map of how often it is found. Of a CHECKPOINT that `fit` wrote, with a pass key
 in a text, or without one of encodings that are first trained on a task made of letters (about a
-minute each). Further options go to those trainings as they would to `fit`, for example
---data.keys=2. Finished runs are kept: interrupted, the same command goes on where it stopped."""
+minute each), and ranked. Further options go to those trainings as they would to `fit`, for example
+--data.keys=8. Finished runs are kept: interrupted, the same command goes on where it stopped."""
 
 
 def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -42,7 +42,7 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "--encodings", nargs="+", default=ENCODINGS, metavar="NAME",
         help=f"to train without a checkpoint; default: {' '.join(ENCODINGS)}",
     )  # fmt: skip
-    parser.add_argument("--seeds", type=int, default=1, help="trainings per encoding; default: 1")
+    parser.add_argument("--seeds", type=int, default=2, help="trainings per encoding; default: 2")
     parser.add_argument(
         "--factors", nargs="+", type=int, default=FACTORS, metavar="K",
         help="lengths to ask at, as multiples of the one trained at; default: 1 2 4 8",
@@ -53,8 +53,8 @@ def parse(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         "--jobs", type=int, help="trainings at a time; default: one per core, or GPU"
     )
     parser.add_argument(
-        "--keys", type=int, default=1,
-        help="among which a checkpoint that was trained on letters has to choose; default: 1",
+        "--keys", type=int, default=4,
+        help="among which a checkpoint that was trained on letters has to choose; default: 4",
     )  # fmt: skip
     parser.add_argument("--device", default="cpu", help="for a checkpoint; default: cpu")
     parser.add_argument("--out", type=Path, help="default: runs/text/probe, or probe-CHECKPOINT")
@@ -139,15 +139,17 @@ def _report(tasks: list[dict[str, Any]], out: Path, command: str) -> None:
     from text.probing import report
 
     results = [json.loads(Path(task["path"]).read_text(encoding="utf-8")) for task in tasks]
-    frame = report.frame(results)
-    trained, samples = results[0]["train_length"], results[0]["samples"]
+    frame = report.ranked(report.frame(results))
+    trained, samples, chance = (results[0][k] for k in ("train_length", "samples", "chance"))
     seeds = frame["seed"].nunique()
-    title = f"share of keys found by length and depth, trained at {trained} tokens"
-    said = report.sentences(frame, trained, samples * seeds, results[0]["chance"])
+    title = f"keys found by length and depth, trained at {trained} tokens"
+    said = report.sentences(frame, trained, samples * seeds, chance)
+    ranks = f"{report.ranking(frame)}\n\n" if frame["encoding"].nunique() > 1 else ""
+    table = f"{ranks}{report.markdown(frame)}"
     frame.to_csv(out / "results.csv", index=False)
-    page = f"# {title}\n\n{report.markdown(frame)}\n\n{said}\n\nMade by `{command}`.\n"
+    page = f"# {title}, in %\n\n{table}\n\n{said}\n\nMade by `{command}`.\n"
     (out / "results.md").write_text(page, encoding="utf-8")
-    report.picture(frame, title, out / "found.png")
+    report.picture(frame, title, chance, out / "found.png")
     report.show(frame, title)
     print(f"{said}\n")
     for file in ("results.csv", "results.md", "found.png"):

@@ -32,7 +32,7 @@ class Needles(LightningDataModule):
     Args:
         length: tokens of a window to train at.
         test_length: tokens of a window to test at; a list tests at each in turn.
-        keys: how many different ones in a window, from 1 to 8.
+        keys: how many different ones in a window, from 1 to 8; in training, at most.
         batch_size: windows of ``length`` per step and process.
         train_windows: per epoch, each one new.
         eval_windows: of validation and of a test, the same ones always.
@@ -130,7 +130,7 @@ def draw_training(batch: int, length: int, keys: int, generator: torch.Generator
     Args:
         batch: number of windows :math:`B`.
         length: tokens :math:`N` of each, beside the one after the last; at least ``4 * keys``.
-        keys: how many different ones.
+        keys: how many different ones, at most.
         generator: source of chance.
 
     Returns:
@@ -140,7 +140,7 @@ def draw_training(batch: int, length: int, keys: int, generator: torch.Generator
     tokens = _noise(batch, length + 1, generator)
     count = max(keys + 1, 3 * (length + 1) // 8)  # more than keys: one of them comes again
     places = _places(batch, count, length + 1, generator)
-    # Keys that all begin early would never be asked for soon after they were first said.
+    # Were all keys said early, a model would not learn to read pairs late in a window.
     begin = torch.rand(batch, 1, keys, generator=generator) * count
     begin[:, :, 0] = 0
     begun = (begin <= torch.arange(count).unsqueeze(1)).double()

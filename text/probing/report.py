@@ -1,4 +1,4 @@
-"""What a probe found: a table, files, a heat map and sentences."""
+"""What a probe found: tables, a heat map and sentences."""
 
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,39 @@ def maps(runs: pd.DataFrame) -> dict[str, pd.DataFrame]:
     }
 
 
+def ranked(runs: pd.DataFrame) -> pd.DataFrame:
+    """Put first the encoding that finds the most over all lengths; what it cannot read is lost."""
+    shares = runs["accuracy"].fillna(0.0).groupby(runs["encoding"], sort=False).mean()
+    best = shares.sort_values(ascending=False, kind="stable").index
+    return runs.set_index("encoding").loc[best].reset_index()
+
+
+def ranking(runs: pd.DataFrame) -> str:
+    """A table in Markdown: the mean over the depths by length, and its spread over the seeds.
+
+    Args:
+        runs: of :func:`ranked`.
+
+    Returns:
+        A row per encoding, with its rank and its mean over all lengths, by which it is ranked.
+    """
+    return _markdown(*_ranks(runs))
+
+
+def _ranks(runs: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
+    lengths = sorted(runs["length"].unique())
+    header = ["#", "encoding", *map(str, lengths), "all"]
+    rows = []
+    for rank, (encoding, own) in enumerate(runs.groupby("encoding", sort=False), 1):
+        cells = []
+        for length in lengths:
+            found = own[own["length"] == length].groupby("seed")["accuracy"].mean() * 100
+            spread = f" ± {found.std():.0f}" if len(found) > 1 else ""
+            cells.append("-" if found.isna().any() else f"{found.mean():.0f}{spread}")
+        rows.append([str(rank), encoding, *cells, f"{100 * own['accuracy'].fillna(0).mean():.0f}"])
+    return header, rows
+
+
 def _cells(runs: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
     depths = sorted(runs["depth"].unique())
     header = ["encoding", "length", *(f"{100 * depth:.0f} %" for depth in depths)]
@@ -46,9 +79,14 @@ def _cells(runs: pd.DataFrame) -> tuple[list[str], list[list[str]]]:
 
 
 def show(runs: pd.DataFrame, title: str) -> None:
-    """Print the table on the terminal."""
-    header, rows = _cells(runs)
+    """Print on the terminal the ranks of encodings, if there are several, and what was found."""
+    if runs["encoding"].nunique() > 1:
+        _print(*_ranks(runs), "ranked by what is found at all lengths", "found, in %, by length")
     caption = "found, in %, by the depth of the key: 0 % at the beginning; -: cannot be read"
+    _print(*_cells(runs), title, caption)
+
+
+def _print(header: list[str], rows: list[list[str]], title: str, caption: str) -> None:
     table = Table(
         title=title, caption=caption, box=SIMPLE_HEAD, collapse_padding=True, pad_edge=False
     )
@@ -60,8 +98,11 @@ def show(runs: pd.DataFrame, title: str) -> None:
 
 
 def markdown(runs: pd.DataFrame) -> str:
-    """The table in Markdown."""
-    header, rows = _cells(runs)
+    """The table of lengths and depths in Markdown."""
+    return _markdown(*_cells(runs))
+
+
+def _markdown(header: list[str], rows: list[list[str]]) -> str:
     rule = ["---" if name == "encoding" else "---:" for name in header]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (header, rule, *rows))
 
@@ -70,7 +111,8 @@ def sentences(runs: pd.DataFrame, trained: int, samples: int, chance: float) -> 
     """Say plainly where keys are found, and where they are lost.
 
     A share of keys found is only as certain as the windows are many: two standard errors of a
-    proportion are called no difference.
+    proportion are called no difference. What finds fewer than half at the length trained at has
+    not learnt to look, so that nothing is said of where it loses them.
 
     Args:
         runs: of :func:`frame`.
@@ -81,13 +123,16 @@ def sentences(runs: pd.DataFrame, trained: int, samples: int, chance: float) -> 
     Returns:
         A paragraph.
     """
-    learnt, longest, middle, unread = [], [], [], []
+    learnt, longest, middle, unread, half = [], [], [], [], []
     last = int(runs["length"].max())
     for encoding, found in maps(runs).items():
         if trained in found.index:
             own = found.loc[trained].mean()
             if own <= chance + _error(own, samples * found.shape[1]):
                 unread.append(encoding)
+                continue
+            if own < 0.5:
+                half.append(f"{encoding} {100 * own:.0f} %")
                 continue
             learnt.append(f"{encoding} {100 * own:.0f} %")
         shares = found.loc[last].to_numpy()
@@ -110,6 +155,12 @@ def sentences(runs: pd.DataFrame, trained: int, samples: int, chance: float) -> 
             f"{listed(unread)} found no more than guessing would ({100 * chance:.0f} %) even at "
             f"{trained} tokens: this says nothing of longer windows."
         )
+    if half:
+        said.append(
+            f"{listed(half)}: less than half at {trained} tokens, where guessing finds "
+            f"{100 * chance:.0f} %; longer windows say little of an encoding that has not learnt "
+            f"the task."
+        )
     if longest and last != trained:
         said.append(f"At {last} tokens: {listed(longest)}.")
     if middle:
@@ -130,8 +181,8 @@ def _error(share: float, samples: int) -> float:
     return 2 * (kept * (1 - kept) / samples) ** 0.5
 
 
-def picture(runs: pd.DataFrame, title: str, path: Path) -> None:
-    """Draw a heat map per encoding: depth across, length down."""
+def picture(runs: pd.DataFrame, title: str, chance: float, path: Path) -> None:
+    """Draw a heat map per encoding: depth across, length down; guessing marked on the scale."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -154,9 +205,15 @@ def picture(runs: pd.DataFrame, title: str, path: Path) -> None:
         axes.set_yticks(range(len(found)), labels=map(str, found.index))
         ends = [0, found.shape[1] - 1]
         axes.set_xticks(ends, labels=[f"{100 * found.columns[k]:.0f} %" for k in ends])
-    for axes in list(grid.flat)[len(every) :]:
-        axes.set_axis_off()
-    figure.colorbar(image, ax=grid, label="share found")
+    for place, axes in enumerate(grid.flat):
+        if place >= len(every):
+            axes.set_axis_off()
+        elif place + columns >= len(every):
+            axes.tick_params(labelbottom=True)  # nothing is drawn below that would say it
+    bar = figure.colorbar(image, ax=grid, label="keys found", fraction=0.05)
+    shares = {0.0: "0 %", chance: f"{100 * chance:.0f} %: guessing", 0.5: "50 %", 1.0: "100 %"}
+    bar.set_ticks(list(shares), labels=list(shares.values()))
+    bar.ax.axhline(chance, color="white", linewidth=2)
     figure.supxlabel("depth of the key")
     figure.supylabel("tokens of context")
     figure.suptitle(title)

@@ -1,6 +1,7 @@
 """One run of a probe: an encoding trained on the task, or a checkpoint, asked everywhere."""
 
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 from text.data.needles import ALPHABET
@@ -33,11 +34,20 @@ def probe_checkpoint(task: dict[str, Any]) -> dict[str, Any]:
 
     Returns:
         What was written.
+
+    Raises:
+        ValueError: the checkpoint is of another program, or the text too short.
     """
     from text.data import StandardLibrary, TextFiles
     from text.generate import open_checkpoint
 
-    model = open_checkpoint(Path(task["checkpoint"]), task["device"])
+    try:
+        model = open_checkpoint(Path(task["checkpoint"]), task["device"])
+    except UnpicklingError:
+        raise ValueError(
+            f"checkpoint must be a file that `python -m text fit` wrote, got {task['checkpoint']}, "
+            f"which is of another kind"
+        ) from None
     lengths = [model.length * factor for factor in task["factors"]]
     if model.alphabet == ALPHABET:
         return _ask(task, model, lengths, 0.0, model.length, keys=task["keys"])
