@@ -65,7 +65,10 @@ def in_blocks(call: Call, tabled: bool, traced: bool) -> Tensor:
         mask = table.seen_from(rows, keys, queries).to(call.q.dtype).unsqueeze(0)
         return masked(part, mask, call.scale).flip(2)
 
-    step = MOST if table is not None and not table.numbers.requires_grad else _rows_at_once(call)
+    step = _rows_at_once(call)
+    if table is not None and not table.numbers.requires_grad:
+        # All that a block holds is its queries and what it returns: a sixteenth of either.
+        step = min(max(queries // 16, 2 * FEWEST), MOST)
     pieces = [(first, min(first + step, queries)) for first in range(0, queries, step)]
     if len(pieces) < 2:
         return of_rows(0, queries)
