@@ -58,7 +58,7 @@ def test_requirements(metadata):
     assert metadata["Requires-Python"] == ">=3.10"
     required = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     assert sorted(required) == ["einops>=0.7", "torch>=2.6"]
-    extras = {"timm", "transformers", "train", "plot", "holidays", "dev"}
+    extras = {"timm", "transformers", "train", "plot", "holidays", "dev", "bench"}
     assert set(metadata.get_all("Provides-Extra")) == extras
 
 
