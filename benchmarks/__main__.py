@@ -42,7 +42,6 @@ def parsed(argv: list[str]) -> argparse.Namespace:
         sub.add_argument("--json", action="store_true", help="print JSON in place of tables")
         sub.add_argument("--out", type=Path, default=OUT, help="folder of the results")
         sub.add_argument("--write", action="store_true", help="put tables into the README here")
-        sub.add_argument("--print_config", action="store_true", help="print options and stop")
         if module is not None:
             module.add_options(sub)
             if "--small" in argv:
@@ -54,9 +53,6 @@ def main(argv: list[str] | None = None) -> None:
     """Run one subject, or all."""
     argv = sys.argv[1:] if argv is None else argv
     options = parsed(argv)
-    if options.print_config:
-        print(json.dumps(vars(options), default=str, indent=1))
-        raise SystemExit(0)
     if options.subject == "all":
         _all(argv)
     else:
@@ -83,7 +79,7 @@ def _one(options: argparse.Namespace, argv: list[str]) -> None:
         print(line, file=sys.stderr, flush=True)
 
     tables, growth = module.run(options, say)
-    asked = {k: v for k, v in vars(options).items() if k not in ("out", "write", "print_config")}
+    asked = {k: v for k, v in vars(options).items() if k not in ("out", "write")}
     found = document(options.subject, _command(argv), where, asked, tables, growth)
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / f"{options.subject}.json"

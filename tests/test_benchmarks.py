@@ -153,8 +153,6 @@ def test_all_runs_each_subject_in_a_process_of_its_own(monkeypatch):
     assert commands == [["benchmarks", name, "--small", "--write"] for name in cli.SUBJECTS]
 
 
-def test_options_can_be_printed_without_running(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        cli.main(["rotary", "--print_config"])
-    assert not stopped.value.code
-    assert json.loads(capsys.readouterr().out)["tokens"] == 2048
+def test_a_subject_has_the_sizes_of_its_page_unless_told():
+    assert cli.parsed(["rotary"]).tokens == 2048
+    assert cli.parsed(["rotary", "--tokens", "16"]).tokens == 16

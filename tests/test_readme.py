@@ -114,6 +114,9 @@ def test_application_commands_are_understood(words, monkeypatch, capsys, tmp_pat
     if words[0] == "multimodal":
         import_module("multimodal.compare").parse(words[2:])
         return
+    if words[0] == "benchmarks":
+        import_module("benchmarks.__main__").parsed(words[1:])
+        return
     if words[1] == "forecast":
         import_module("timeseries.forecasting.asking").parse(words[2:])
         return
