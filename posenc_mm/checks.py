@@ -121,3 +121,17 @@ def check_indices(indices: Tensor, rows: int) -> None:
             f"{indices.dtype}"
         )
     check_inside("indices", indices.unsqueeze(-1), [0], [rows - 1], 0, "count rows from 0")
+
+
+def is_followed(*tensors: Tensor) -> bool:
+    """Whether something else watches what is done to tensors, so that their numbers are not ours.
+
+    Args:
+        tensors: what is worked on.
+
+    Returns:
+        True while compiling, exporting or tracing, and where one is of a subclass of tensors.
+    """
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        return True
+    return any(type(each) not in (Tensor, torch.nn.Parameter) for each in tensors)

@@ -7,6 +7,7 @@ from posenc_mm.attention.calls import Call, working_dtype
 from posenc_mm.attention.choosing import WORTH, Facts
 from posenc_mm.bias import AttentionBias, Contextual, ContextualBias
 from posenc_mm.bias.base import wide
+from posenc_mm.checks import is_followed
 
 
 def survey(call: Call, ordered: bool | None, backend: str, every: bool = False) -> Facts:
@@ -75,9 +76,7 @@ def _kind(bias: object) -> str:
 
 def is_traced(q: Tensor) -> bool:
     """Whether a compiler, an exporter or a tensor without numbers watches."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-        return True
-    return q.device.type == "meta" or type(q) not in (Tensor, nn.Parameter)
+    return is_followed(q) or q.device.type == "meta"
 
 
 def learns(call: Call) -> bool:
@@ -116,6 +115,4 @@ def consecutive(q_positions: Tensor, k_positions: Tensor) -> bool:
 
 def _readable(*tensors: Tensor) -> bool:
     """Whether numbers can be looked at without waiting for a device or breaking a graph."""
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-        return False
-    return all(x.device.type == "cpu" and type(x) in (Tensor, nn.Parameter) for x in tensors)
+    return not is_followed(*tensors) and all(x.device.type == "cpu" for x in tensors)

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from posenc_mm.checks import is_followed
 from posenc_mm.pairs import split
 
 # Numbers worked on at a time, so that what one pass writes is still in the cache for the next.
@@ -29,13 +30,11 @@ def pays(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> bool:
         False where a compiler, an exporter or the gradient of the angles must see single steps,
         and where these are faster.
     """
-    if torch.compiler.is_compiling() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
-        return False
-    # A subclass of tensors follows what is done to it.
-    followed = any(type(each) not in (Tensor, torch.nn.Parameter) for each in (x, cos, sin))
+    if layout not in FEW or is_followed(x, cos, sin):
+        return False  # before any size is looked at, which would fix it in a graph
     learns = torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad)
     here = x.device.type == cos.device.type == "cpu"
-    return here and layout in FEW and x.numel() > FEW[layout] and not (followed or learns)
+    return here and x.numel() > FEW[layout] and not learns
 
 
 def turned(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int) -> Tensor:
