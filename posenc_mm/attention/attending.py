@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from posenc_mm.attention.blocked import in_blocks
-from posenc_mm.attention.calls import Call, check_modules, check_shapes, rotated
+from posenc_mm.attention.calls import asked
 from posenc_mm.attention.choosing import BACKENDS, Choice, choose
 from posenc_mm.attention.dense import dense, plain, with_after
 from posenc_mm.attention.flexing import flexed
@@ -90,14 +90,12 @@ def attend(
         torch.Size([1, 2, 3, 8])
     """
     _check_backend(backend)
-    check_shapes(q, k, v)
-    q, k = rotated(q, k, rotation, k_rotation)
-    if isinstance(bias, AttentionBias) and bias.after_softmax and after is None:
-        bias, after = None, bias
-    call = Call(
+    call = asked(
         q,
         k,
         v,
+        rotation,
+        k_rotation,
         bias,
         after,
         q_positions,
@@ -109,7 +107,6 @@ def attend(
         window,
         scale,
     )
-    call = check_modules(call)
     facts = survey(call, ordered, backend)
     way = choose(facts, backend).backend
     if way == "blocks":
@@ -178,14 +175,12 @@ def explain(
         'ALiBi is folded only under a causal rule along which positions never fall'
     """
     _check_backend(backend)
-    check_shapes(q, k, v)
-    q, k = rotated(q, k, rotation, k_rotation)
-    if isinstance(bias, AttentionBias) and bias.after_softmax and after is None:
-        bias, after = None, bias
-    call = Call(
+    call = asked(
         q,
         k,
         v,
+        rotation,
+        k_rotation,
         bias,
         after,
         q_positions,
@@ -197,7 +192,6 @@ def explain(
         window,
         scale,
     )
-    call = check_modules(call)
     call.check_masks()
     return choose(survey(call, ordered, backend, every=True), backend)
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from posenc_mm.attention.rotating import rotated
 from posenc_mm.bias import AttentionBias, Contextual, ContextualBias
 from posenc_mm.checks import check_whole
-from posenc_mm.rotary import Rotation, rotate
+from posenc_mm.rotary import Rotation
 from posenc_mm.visibility import check_key_mask, check_segments, check_start, visible_keys
 
 Bias = AttentionBias | ContextualBias | Contextual | Tensor
@@ -92,6 +93,41 @@ class Call(NamedTuple):
         return bias.to(q.dtype)
 
 
+def asked(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    rotation: Rotation | None,
+    k_rotation: Rotation | None,
+    bias: Bias | None,
+    after: AttentionBias | Tensor | None,
+    *others: Any,
+) -> Call:
+    """Make a call of what was asked, checked and with rotations applied.
+
+    Args:
+        q: and all others as for :func:`posenc_mm.attend`.
+        k: likewise.
+        v: likewise.
+        rotation: likewise.
+        k_rotation: likewise.
+        bias: likewise.
+        after: likewise.
+        others: the other fields of :class:`Call`, in their order.
+
+    Returns:
+        The call.
+
+    Raises:
+        ValueError: something does not fit.
+    """
+    check_shapes(q, k, v)
+    q, k = rotated(q, k, rotation, k_rotation)
+    if isinstance(bias, AttentionBias) and bias.after_softmax and after is None:
+        bias, after = None, bias
+    return check_modules(Call(q, k, v, bias, after, *others))
+
+
 def check_modules(call: Call) -> Call:
     """Refuse what does not begin at a key row, and encodings that do not fit or are misplaced.
 
@@ -132,63 +168,6 @@ def check_modules(call: Call) -> Call:
                 f"{call.q.shape[2]} and M={call.k.shape[2]} rows, got {rows[0]} and {rows[1]}"
             )
     return call
-
-
-def rotated(
-    q: Tensor, k: Tensor, rotation: Rotation | None, k_rotation: Rotation | None
-) -> tuple[Tensor, Tensor]:
-    """Turn queries and keys, by rotations that belong together.
-
-    Raises:
-        ValueError: they do not, or only the keys' is given.
-    """
-    if rotation is None and k_rotation is None:
-        return q, k
-    if rotation is None:
-        raise ValueError("k_rotation is given without rotation: give the queries' as rotation")
-    if k_rotation is None:
-        if rotation.side != "both":
-            raise ValueError(
-                f"k_rotation must be given, since rotation is for {rotation.side} alone: take both "
-                f"from the pair() of the encoding"
-            )
-        if q.shape[2] != k.shape[2]:
-            raise ValueError(
-                f"k_rotation must be given where queries and keys are other rows, got "
-                f"N={q.shape[2]} and M={k.shape[2]}"
-            )
-        k_rotation = rotation
-    if (rotation.side, k_rotation.side) not in (("both", "both"), ("queries", "keys")):
-        raise ValueError(
-            f"rotation must be for queries and k_rotation for keys, of one pair(), got them for "
-            f"{rotation.side} and for {k_rotation.side}"
-        )
-    kinds = [_kind(rotation), _kind(k_rotation)]
-    if kinds[0] != kinds[1]:
-        raise ValueError(
-            f"rotation and k_rotation must be of one encoding: of one layout, number of "
-            f"frequencies and of heads, got {kinds[0]} and {kinds[1]}"
-        )
-    return rotate(q, _of_groups(rotation, q, k)), rotate(k, k_rotation)
-
-
-def _kind(rotation: Rotation) -> tuple[object, ...]:
-    more = [name for name in ("basis", "matrices") if getattr(rotation, name) is not None] + (
-        [f"{rotation.blocks} blocks"] if rotation.blocks > 1 else []
-    )
-    heads = rotation.per_head and rotation.cos.shape[-3]
-    return (rotation.layout, rotation.cos.shape[-1], heads, *more)
-
-
-def _of_groups(rotation: Rotation, q: Tensor, k: Tensor) -> Rotation:
-    """Let the queries of a group turn as the keys that they share, if those turn per head."""
-    heads = rotation.cos.shape[-3] if rotation.per_head else 0
-    group, rest = divmod(q.shape[1], max(heads, 1))
-    pairs_only = rotation.basis is None and rotation.matrices is None
-    if heads != k.shape[1] or group == 1 or rest or not pairs_only:
-        return rotation
-    cos, sin = (each.repeat_interleave(group, dim=-3) for each in rotation[:2])
-    return rotation._replace(cos=cos, sin=sin)
 
 
 def check_shapes(q: Tensor, k: Tensor, v: Tensor) -> None:
