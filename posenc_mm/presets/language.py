@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from functools import partial
 
 from posenc_mm.checks import check_whole
-from posenc_mm.frequencies import Allocation, alternating, interleaved, sections
+from posenc_mm.frequencies import alternating, interleaved, sections
 from posenc_mm.placed import Placed
-from posenc_mm.positions import grid
-from posenc_mm.rotary import Rotary
+from posenc_mm.presets.ladders import dealt
 
 
 def qwen2_vl_text(
@@ -45,7 +44,7 @@ def qwen2_vl_text(
         >>> [min(i for i, f in enumerate(row) if f) for row in matrix]  # where each axis begins
         [0, 16, 40]
     """
-    return _dealt(head_dim, base, partial(sections, counts=counts), "half")
+    return dealt(head_dim, base, partial(sections, counts=counts), "half")
 
 
 def qwen2_5_vl_text(
@@ -107,7 +106,7 @@ def qwen3_vl_text(
         >>> [i for i, f in enumerate(qwen3_vl_text(128).encoding.frequencies[0]) if f][-4:]
         [60, 61, 62, 63]
     """
-    return _dealt(head_dim, base, partial(interleaved, counts=counts), "half")
+    return dealt(head_dim, base, partial(interleaved, counts=counts), "half")
 
 
 def qwen3_5_text(
@@ -143,7 +142,7 @@ def qwen3_5_text(
         64
     """
     allocation = partial(interleaved, counts=counts)
-    return _dealt(head_dim, base, allocation, "half", _part(head_dim, 4, rotary_dim))
+    return dealt(head_dim, base, allocation, "half", _part(head_dim, 4, rotary_dim))
 
 
 def glm4v_text(
@@ -181,7 +180,7 @@ def glm4v_text(
         [8, 12, 12]
     """
     allocation = partial(sections, counts=counts)
-    return _dealt(head_dim, base, allocation, "interleaved", _part(head_dim, 2, rotary_dim))
+    return dealt(head_dim, base, allocation, "interleaved", _part(head_dim, 2, rotary_dim))
 
 
 def ernie45_vl(
@@ -214,16 +213,7 @@ def ernie45_vl(
         >>> [i for i, f in enumerate(ernie45_vl(128).encoding.frequencies[0]) if f][0]
         44
     """
-    return _dealt(head_dim, base, partial(alternating, counts=counts), "interleaved")
-
-
-def _dealt(
-    head_dim: int, base: float, allocation: Allocation, layout: str, rotary_dim: int | None = None
-) -> Placed:
-    encoding = Rotary(
-        head_dim, 3, base=base, layout=layout, rotary_dim=rotary_dim, allocation=allocation
-    )
-    return Placed(encoding, grid)
+    return dealt(head_dim, base, partial(alternating, counts=counts), "interleaved")
 
 
 def _part(head_dim: int, share: int, rotary_dim: int | None) -> int:

@@ -20,6 +20,7 @@ from posenc_mm.frequencies import (
 )
 from posenc_mm.placed import Placed
 from posenc_mm.positions import grid
+from posenc_mm.presets.ladders import dealt
 from posenc_mm.rotary import Rotary
 
 
@@ -52,7 +53,7 @@ def video_rope(
         >>> [i for i, f in enumerate(video_rope(128).encoding.frequencies[0]) if f][0]
         48
     """
-    return _dealt(head_dim, base, partial(alternating, counts=counts))
+    return dealt(head_dim, base, partial(alternating, counts=counts), "half")
 
 
 def hope(
@@ -85,7 +86,7 @@ def hope(
         >>> any(hope(128).encoding.frequencies[0])
         False
     """
-    return _dealt(head_dim, base, partial(_without_time, counts=counts))
+    return dealt(head_dim, base, partial(_without_time, counts=counts), "half")
 
 
 def mm_rope(head_dim: int, *, base: float = 10_000.0) -> Placed:
@@ -115,7 +116,7 @@ def mm_rope(head_dim: int, *, base: float = 10_000.0) -> Placed:
         [16, 24, 24]
     """
     check_whole(16, head_dim=head_dim)
-    return _dealt(head_dim, base, partial(shared, owners=(0, 0, 1, 2, 1, 2, 1, 2)))
+    return dealt(head_dim, base, partial(shared, owners=(0, 0, 1, 2, 1, 2, 1, 2)), "half")
 
 
 def mh_rope(
@@ -167,7 +168,3 @@ def mh_rope(
 def _without_time(row: Row, counts: Sequence[int]) -> Matrix:
     matrix = alternating(row, counts)
     return zeroed(matrix, range(len(row) - counts[0], len(row)))
-
-
-def _dealt(head_dim: int, base: float, allocation: partial[Matrix]) -> Placed:
-    return Placed(Rotary(head_dim, 3, base=base, layout="half", allocation=allocation), grid)
