@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 from torch import Tensor
 
-from posenc_mm.streams.placing import Placed, place
+from posenc_mm.streams.placing import SLACK, Placed, place
 from posenc_mm.streams.segments import SEGMENTS, Modality, Points, Segment, Series, Text
 from posenc_mm.streams.siblings import Item, Together
 from posenc_mm.streams.stream import Stream
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from posenc_mm.streams.rules import Layout
 
 _ROOM = 2.0**20
-_SLACK = 1e-6
 
 
 class _Piece(NamedTuple):
@@ -123,7 +122,7 @@ def _walked(rule: Layout, items: Sequence[Item], cursor: Tensor, before: Stream 
         beyond = max(each.beyond for each in placed)
         cursor = (cursor + ahead).clamp(min=beyond) if beyond else cursor + ahead
         if rule.quantise == "cursor":
-            cursor = (cursor - _SLACK).ceil()
+            cursor = (cursor - SLACK).ceil()
         steps += [ahead, beyond]
     return _Walk(pieces, orders, cursor, blocks, steps, plain)
 
@@ -207,7 +206,7 @@ def _by_time(rule: Layout, item: Together, placed: Sequence[Placed]) -> Tensor:
     if item.chunk is not None:
         if rule.time == "frames":
             raise ValueError(f"chunk is in seconds, got chunk={item.chunk} and time='frames'")
-        time = ((time + _SLACK) / (item.chunk * rule.scales[0])).floor()
+        time = ((time + SLACK) / (item.chunk * rule.scales[0])).floor()
     return time.argsort(stable=True)
 
 

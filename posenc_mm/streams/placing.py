@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from posenc_mm.streams.rules import Layout
 
 # Times times a scale miss whole numbers by rounding: 3 * 0.7 * 10 is 20.999999999999996.
-_SLACK = 1e-6
+SLACK = 1e-6
 
 
 class Placed(NamedTuple):
@@ -81,7 +81,7 @@ def _moments(rule: Layout, clock: Ticks | None, origin: float) -> Tensor:
         moments = clock.ticks
     else:
         moments = (clock.ticks - origin * clock.rate) * (scale / clock.rate)
-    return (moments + _SLACK).floor() if rule.quantise == "times" else moments
+    return (moments + SLACK).floor() if rule.quantise == "times" else moments
 
 
 def _text(rule: Layout, count: int) -> Placed:
