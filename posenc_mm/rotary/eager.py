@@ -91,11 +91,13 @@ def turn_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: str, blo
 def _as_numbers(out: Tensor, x: Tensor, turns: Tensor) -> None:
     wide = torch.promote_types(x.dtype, turns.real.dtype)
     if x.dtype == wide and _pairs_up(x) and _pairs_up(out):
+        # One pass over memory; whoever exports or compiles, or has no complex numbers, is not here.
         torch.mul(torch.view_as_complex(x), turns, out=torch.view_as_complex(out))
         return
     [room] = _rooms(1, x, wide)
     for to, piece, by in _pieces(PIECE, x.ndim - 2, out, x, turns.unsqueeze(-1)):
         lifted = room[: piece.numel()].view(piece.shape).copy_(piece)
+        # On the same terms, in room of its own.
         torch.view_as_complex(lifted).mul_(by.squeeze(-1))
         to.copy_(lifted)
 

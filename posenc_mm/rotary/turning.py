@@ -16,9 +16,9 @@ def rotate(x: Tensor, rotation: Rotation, *, out: Tensor | None = None) -> Tenso
 
     The first :math:`2F` channels turn, the rest pass. Low-precision inputs are turned in float32
     and rounded once. The result is contiguous. Backward turns the other way and keeps the angles
-    alone, not ``x``. In eager mode on a CPU the interleaved layout is the faster one, by
-    :func:`posenc_mm.convert_layout` also for weights that were trained with another; compiled and
-    exported, all is real arithmetic.
+    alone, not ``x``, unless they are learned. In eager mode on a CPU the interleaved layout is the
+    faster one, by :func:`posenc_mm.convert_layout` also for weights that were trained with another;
+    compiled and exported, all is real arithmetic.
 
     Args:
         x: queries or keys ``(B, H, N, D)``; leading axes may be missing where the rotation lacks

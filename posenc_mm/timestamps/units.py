@@ -101,6 +101,7 @@ def check_moments(ticks: Tensor, unit: str) -> None:
     if ends.min >= low and ends.max <= high:
         return
     row = int((~((ticks >= low) & (ticks <= high))).nonzero()[0, 0])
+    # Read only to word the error of a constructor, which is about to be raised.
     value = ticks[row].item()
     if value == _NOT_A_TIME or value != value:
         raise ValueError(f"stamps must be moments, got NaT in row {row}: drop or fill it")
