@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from typing import Any
 
 import torch
@@ -95,9 +96,10 @@ class Case:
         found = [Way(UNIT, "base", partial(self._call, _copies, False), "copy")]
         if not self.backward:
             found.append(Way("copied into memory at hand", "other", self._into, "copy"))
-        for layout in LAYOUTS:
-            ours = RotaryPeer("posenc_mm", "", layout, partial(_ours, layout))
-            for peer in (ours, *(p for p in ROTARY if p.layout == layout)):
+        for layout, first in product(LAYOUTS, (False, True)):
+            ours = RotaryPeer("posenc_mm", "", layout, partial(_ours, layout, first), first)
+            alike = (p for p in ROTARY if p.layout == layout and p.tokens_first == first)
+            for peer in (ours, *alike):
                 found.append(self._way(peer, "ours" if peer is ours else "peer", False))
                 if compiled and not peer.cuda:
                     found.append(self._way(peer, found[-1].kind, True))
@@ -105,11 +107,12 @@ class Case:
 
     def _way(self, peer: RotaryPeer, kind: str, fast: bool) -> Way:
         suffix = ", compiled" if fast else ""
+        group = f"{peer.layout}{', tokens first' if peer.tokens_first else ''}{suffix}"
         return Way(
-            f"{peer.name}{suffix}" if kind == "peer" else f"posenc_mm, {peer.layout}{suffix}",
+            f"{peer.name}{suffix}" if kind == "peer" else f"posenc_mm, {group}",
             kind,
             partial(self._of, peer, fast),
-            peer.layout + suffix,
+            group,
             peer.package,
             peer.cuda,
         )
@@ -166,10 +169,18 @@ def _copies(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
     return q.clone(), k.clone()
 
 
-def _ours(layout: str, sizes: Sizes) -> Turn:
+def _ours(layout: str, tokens_first: bool, sizes: Sizes) -> Turn:
     at = posenc_mm.sequence(sizes.tokens, device=sizes.device)
     rotation = posenc_mm.Rotary(sizes.width, layout=layout)(at)
-    return lambda q, k: (posenc_mm.rotate(q, rotation), posenc_mm.rotate(k, rotation))
+
+    def turn(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        return posenc_mm.rotate(q, rotation), posenc_mm.rotate(k, rotation)
+
+    def where_they_lie(q: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
+        q, k = turn(q.transpose(1, 2), k.transpose(1, 2))
+        return q.transpose(1, 2), k.transpose(1, 2)
+
+    return where_they_lie if tokens_first else turn
 
 
 def _sizes(options: argparse.Namespace, tokens: int, dtype: torch.dtype) -> Sizes:

@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor
 
+from posenc_mm.checks import is_followed
+
 
 def turn_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int = 1) -> Tensor:
     r"""Turn pairs of channels: :math:`(a, b) \to (a \cos - b \sin, \; a \sin + b \cos)`.
@@ -19,14 +21,18 @@ def turn_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int = 1
     """
     if layout == "half":
         first, second = x.chunk(2, dim=-1)
-        return torch.cat((first * cos - second * sin, first * sin + second * cos), dim=-1)
+        return torch.cat(_turned(first, second, cos, sin), dim=-1)
     if layout == "axis_half":
         pairs = cos.shape[-1] // blocks
         first, second = split(x, blocks, 2, pairs).unbind(-2)
         cos, sin = split(cos, blocks, pairs), split(sin, blocks, pairs)
-        parts = (first * cos - second * sin, first * sin + second * cos)
+        parts = _turned(first, second, cos, sin)
         return torch.stack(parts, dim=-2).flatten(-3)
-    # Members of a pair lie side by side, and a stride of two is slow: tables as wide as x.
+    if layout == "interleaved" and is_followed(x, cos, sin):
+        first, second = split(x, cos.shape[-1], 2).unbind(-1)
+        parts = _turned(first, second, cos, sin)
+        return torch.stack(parts, dim=-1).flatten(-2)
+    # Members lie side by side, and steps of two are slow in eager mode: tables as wide as x.
     of_first, of_second = _of_members(cos, layout, blocks)
     along = torch.stack((of_first, of_second), dim=-1).flatten(-2)
     of_first, of_second = _of_members(sin, layout, blocks)
@@ -63,6 +69,10 @@ def with_rest(turned: Tensor, x: Tensor) -> Tensor:
 def split(x: Tensor, *sizes: int) -> Tensor:
     """Cut the last axis into several."""
     return x.reshape(*x.shape[:-1], *sizes)
+
+
+def _turned(first: Tensor, second: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
+    return first * cos - second * sin, first * sin + second * cos
 
 
 def _swapped(x: Tensor) -> Tensor:

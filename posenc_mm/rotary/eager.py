@@ -48,7 +48,7 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int) -> Ten
         blocks: number of blocks that ``"axis_half"`` names.
 
     Returns:
-        Like ``x``, contiguous; backward keeps ``cos`` and ``sin``, not ``x``.
+        Like ``x``, in its order of memory; backward keeps ``cos`` and ``sin``, not ``x``.
     """
     out: Tensor = _Turn.apply(x, cos, sin, layout, blocks)
     return out
@@ -76,16 +76,31 @@ def turn_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, layout: str, blo
     width = 2 * cos.shape[-1]
     if out is not x:
         out[..., width:] = x[..., width:]
-    out, x = out[..., :width], x[..., :width]
     cos, sin = (each[(None,) * (x.ndim - each.ndim)] for each in (cos, sin))
+    # Heads that lie beside each other, as projections leave them, then share a token's angles.
+    order = memory_order(x)
+    out, x, cos, sin = (each.permute(order) for each in (out, x, cos, sin))
+    out, x = out[..., :width], x[..., :width]
     if layout == "interleaved":
         _as_numbers(split(out, width // 2, 2), split(x, width // 2, 2), torch.complex(cos, sin))
         return
     blocks = blocks if layout == "axis_half" else 1
     pairs = width // (2 * blocks)
     cos, sin = (split(each, blocks, pairs) for each in (cos, sin))
-    along, across = torch.stack((cos, cos), -2), torch.stack((-sin, sin), -2)
-    _in_halves(split(out, blocks, 2, pairs), split(x, blocks, 2, pairs), along, across)
+    _in_halves(split(out, blocks, 2, pairs), split(x, blocks, 2, pairs), cos, sin)
+
+
+def memory_order(x: Tensor) -> list[int]:
+    """Sort axes by their stride, channels last.
+
+    Args:
+        x: ``(..., D)``
+
+    Returns:
+        Axes, outermost in memory first.
+    """
+    strides = x.stride()
+    return [*sorted(range(x.ndim - 1), key=strides.__getitem__, reverse=True), x.ndim - 1]
 
 
 def _as_numbers(out: Tensor, x: Tensor, turns: Tensor) -> None:
@@ -108,20 +123,21 @@ def _pairs_up(x: Tensor) -> bool:
     return x.stride(-1) == 1 and all(int(stride) % 2 == 0 for stride in strides)
 
 
-def _in_halves(out: Tensor, x: Tensor, along: Tensor, across: Tensor) -> None:
-    wide = torch.promote_types(x.dtype, along.dtype)
+def _in_halves(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor) -> None:
+    wide = torch.promote_types(x.dtype, cos.dtype)
     lift = x.dtype != wide
-    count = 2 if lift else 1
-    rooms = _rooms(count, x, wide)
-    for to, piece, *turns in _pieces(PIECE, x.ndim - 3, out, x, along, across):
-        swapped, *lifted = (room[: piece.numel()].view(piece.shape) for room in rooms)
-        source = lifted[0].copy_(piece) if lift else piece
-        swapped.select(-2, 0).copy_(source.select(-2, 1))
-        swapped.select(-2, 1).copy_(source.select(-2, 0))
+    along = torch.stack((cos, cos), -2)
+    rooms = _rooms(2, x, wide)
+    moves = lift or out.data_ptr() == x.data_ptr()
+    parts = (out, x, along, sin.neg(), sin)
+    for to, piece, by, minus, plus in _pieces(PIECE, x.ndim - 3, *parts):
+        source, turned = (room[: piece.numel()].view(piece.shape) for room in rooms)
+        source = source.copy_(piece) if moves else piece
+        turned = torch.mul(source, by, out=turned if lift else to)
+        turned.select(-2, 0).addcmul_(source.select(-2, 1), minus)
+        turned.select(-2, 1).addcmul_(source.select(-2, 0), plus)
         if lift:
-            to.copy_(source.mul_(turns[0]).addcmul_(swapped, turns[1]))
-        else:
-            torch.mul(source, turns[0], out=to).addcmul_(swapped, turns[1])
+            to.copy_(turned)
 
 
 def _rooms(count: int, x: Tensor, dtype: torch.dtype) -> Tensor:
@@ -149,10 +165,7 @@ class _Turn(torch.autograd.Function):
 
     @staticmethod
     def forward(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int) -> Tensor:
-        out = torch.empty(x.shape, dtype=x.dtype)
-        if layout != "interleaved" or x.element_size() < 4:
-            # Queries cut from a joint projection are strided: one copy costs less than that often.
-            x = x.contiguous()
+        out = torch.empty_like(x)
         turn_into(out, x, cos, sin, layout, blocks)
         return out
 
