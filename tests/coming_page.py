@@ -12,7 +12,7 @@ import torch
 import posenc_mm as pm
 from posenc_mm.additive.conventions import informer
 
-PAGES = ("docs/coming_from.md",)
+PAGES = ("docs/coming_from.md", "README.md")
 HEAD = "| from | before | after |"
 BLOCK = re.compile(r"^```python\n(.*?)^```$", re.M | re.S)
 PAIR = re.compile(

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 import posenc_mm as pm
-from posenc_mm.additive.combining import Concat, Product, Projected, Sum
+from posenc_mm.additive.combining import Concat, Product, Sum
 from posenc_mm.additive.horizon import Horizon
+from posenc_mm.additive.projecting import Projected
 
 KINDS = [Sum, Concat, Product, lambda parts, axes=None: Projected(5, parts, axes=axes)]
 every = pytest.mark.parametrize("kind", KINDS, ids=["Sum", "Concat", "Product", "Projected"])

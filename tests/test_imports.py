@@ -111,7 +111,9 @@ def test_every_part_of_the_library_has_its_row():
 def test_the_library_imports_from_earlier_rows_only(path):
     part = part_of(path)
     if part == "__init__":
-        assert not {"timm", "transformers", "plots", "lightning"} & set(our_parts(path)), "these need an extra"
+        assert not {"timm", "transformers", "plots", "lightning"} & set(our_parts(path)), (
+            "these need an extra"
+        )
         return
     for other in set(our_parts(path)) - {part}:
         assert other in ROW, f"{other!r} has no row: import names from the file that defines them"

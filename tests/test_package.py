@@ -43,7 +43,9 @@ def metadata(wheel):
 def test_the_wheel_holds_the_library_alone(wheel, root):
     shipped = {name for name in wheel.namelist() if ".dist-info/" not in name}
     sources = (root / "posenc_mm").rglob("*.py")
-    expected = {path.relative_to(root).as_posix() for path in sources} | {"posenc_mm/py.typed"}
+    evidence = (root / "posenc_mm" / "choosing" / "evidence").glob("*.csv")
+    expected = {path.relative_to(root).as_posix() for path in (*sources, *evidence)}
+    expected |= {"posenc_mm/py.typed"}
     assert shipped == expected
 
 
@@ -58,7 +60,7 @@ def test_requirements(metadata):
     assert metadata["Requires-Python"] == ">=3.10"
     required = [line for line in metadata.get_all("Requires-Dist") if "extra ==" not in line]
     assert sorted(required) == ["einops>=0.7", "torch>=2.6"]
-    extras = {"timm", "transformers", "train", "plot", "holidays", "dev", "bench"}
+    extras = {"timm", "transformers", "train", "plot", "lightning", "holidays", "dev", "bench"}
     assert set(metadata.get_all("Provides-Extra")) == extras
 
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import posenc_mm as pm
-from posenc_mm.additive.combining import Concat, Projected
+from posenc_mm.additive.combining import Concat
 from posenc_mm.additive.horizon import Horizon
+from posenc_mm.additive.projecting import Projected
 from posenc_mm.leakage import leak
 from posenc_mm.timestamps import zone_of
 from posenc_mm.timestamps.horizon import PastAndFuture, past_and_future

@@ -111,6 +111,12 @@ def test_application_commands_are_understood(words, monkeypatch, capsys, tmp_pat
     if words[:2] in (["text", "generate"], ["text", "probe"]):
         import_module(f"text.{words[1]}").parse(words[2:])
         return
+    if words[0] == "posenc_mm":
+        # These take seconds: they are run.
+        out = ["--out", str(tmp_path / "x.png")] if words[1] == "plot" else []
+        assert import_module("posenc_mm.__main__").main([*words[1:], *out]) in (0, None)
+        assert capsys.readouterr().out.strip()
+        return
     if words[0] == "multimodal":
         import_module("multimodal.compare").parse(words[2:])
         return

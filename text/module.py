@@ -7,7 +7,8 @@ from lightning.pytorch import LightningModule
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from posenc_mm import AdditiveEncoding, AttentionBias, KVCache, RotaryEncoding
+from posenc_mm import AdditiveEncoding, AttentionBias, KVCache, RotaryEncoding, sequence
+from posenc_mm.diagnostics import Subject
 from text.data.windows import Batch
 from text.metrics import Surprise
 from text.networks import SLOTS, TokenTransformer
@@ -98,6 +99,28 @@ class LanguageModel(LightningModule):
     ) -> tuple[Tensor, Tensor]:
         losses, logits = self.token_losses(batch)
         return logits.argmax(-1), (-losses).exp()
+
+    def subject(self, batch: Batch, samples: int) -> Subject:
+        """What diagnostics look at; offsets move half a window, so that it stays within one."""
+        tokens = batch.tokens[:samples]
+        inputs, positions, segments = tokens[:, :-1], batch.positions, batch.segments
+        positions = positions[:samples] if positions.ndim == 3 else positions
+        segments = None if segments is None else segments[:samples]
+        half = inputs.shape[1] // 2 + 1
+        first = None if segments is None else segments[:, :half]
+
+        def shifted(offset: float) -> Tensor:
+            return self(inputs[:, :half], positions[..., :half, :] + offset, segments=first)
+
+        def logits(tokens: Tensor) -> Tensor:
+            return self(tokens, sequence(tokens.shape[1], device=tokens.device))
+
+        return Subject(
+            self.network, (inputs, positions), {"segments": segments}, positions,
+            shifted=shifted, tokens=tokens,
+            # Cut at any token, packed documents would be read across their ends.
+            logits=None if segments is not None else logits,
+        )  # fmt: skip
 
     def _judge(self, stage: str, batch: Batch) -> None:
         losses, logits = self.token_losses(batch)

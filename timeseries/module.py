@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from torchmetrics import SumMetric
 
 from posenc_mm import AdditiveEncoding, AttentionBias, RotaryEncoding
+from posenc_mm.diagnostics import Subject
 from posenc_mm.timestamps import zone_of
 from timeseries.building import SLOTS, create
 from timeseries.data import Batch
@@ -181,6 +182,10 @@ class Forecaster(LightningModule):
         mean, std = (of[rows][:, None, :, None] for of in self.trainer.datamodule.scaler)
         forecast = self.forecast(batch)
         return forecast.double() * std.to(forecast.device) + mean.to(forecast.device)
+
+    def subject(self, batch: Batch, samples: int) -> Subject:
+        past, _, moments, known = (part[:samples] for part in batch)
+        return self.network.subject(past, moments, known)
 
     def _judge(self, stage: str, batch: Batch) -> Tensor:
         forecast = self.forecast(batch)

@@ -7,7 +7,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torchmetrics.functional.classification import multiclass_accuracy
 
-from posenc_mm import AdditiveEncoding, AttentionBias, ConditionalEncoding, RotaryEncoding
+from posenc_mm import AdditiveEncoding, AttentionBias, ConditionalEncoding, RotaryEncoding, grid
+from posenc_mm.diagnostics import Subject
 from posenc_mm.timm import attach
 from vision.networks import create
 
@@ -96,6 +97,25 @@ class ImageClassifier(LightningModule):
         self, batch: tuple[Tensor, Tensor], batch_idx: int, dataloader_idx: int = 0
     ) -> Tensor:
         return self(batch[0]).float().softmax(dim=-1)
+
+    def subject(self, batch: tuple[Tensor, Tensor], samples: int) -> Subject:
+        """What diagnostics look at: all patches, where the network has one grid of them."""
+        images, network = batch[0][:samples], self.network
+        patch = getattr(getattr(network, "patch_embed", None), "patch_size", None)
+        if patch is None or not hasattr(network, "forward_intermediates"):
+            return Subject(network, (images,))
+        rows, columns = (size // p for size, p in zip(images.shape[-2:], patch, strict=True))
+
+        def features(images: Tensor) -> Tensor:
+            return network.forward_intermediates(
+                images, indices=1, norm=True, intermediates_only=True
+            )[-1]
+
+        return Subject(
+            network, (images,), positions=grid(rows, columns, device=images.device),
+            prefix=getattr(network, "num_prefix_tokens", 0), unit="patches",
+            features=features, images=images, patch=tuple(patch),
+        )  # fmt: skip
 
     def _judge(self, batch: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
         images, labels = batch

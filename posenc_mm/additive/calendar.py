@@ -41,8 +41,10 @@ class Calendar(AdditiveEncoding):
 
     A field counts :math:`v` from 0 and takes :math:`s` values at most (``FIELD_SIZES``). In a
     circle there are as many as the month or year at hand has, :math:`n`: all neighbours are
-    equally far apart, 23 and 0 o'clock and 31 December and 1 January among them. Ramps have a jump
-    there instead. Nothing is learned or stored.
+    equally far apart, 23 and 0 o'clock and 31 December and 1 January among them. Nothing is
+    learned or stored.
+
+    Traps: clocks are UTC's unless ``zone`` says whose, and a ramp jumps where a circle closes.
 
     References:
         ramps: Alexandrov et al.: GluonTS: Probabilistic Time Series Models in Python (2019),
@@ -132,8 +134,10 @@ class OnCalendar(AdditiveEncoding):
     """Any encoding, with fields of the calendar for its axes.
 
     ``OnCalendar(Learned(64, (24, 7), joint=False), ["hour", "day_of_week"])`` is a sum of learned
-    vectors, one for each hour and one for each day of the week; joint, one for each hour of the
-    week.
+    vectors, one for each hour and one for each weekday; joint, one for each hour of the week.
+
+    Traps: entries of hours, weekdays or months that training never met stay as they were drawn, and
+    clocks are UTC's unless ``zone`` says whose.
 
     References:
         Zhou et al.: Informer: Beyond Efficient Transformer for Long Sequence Time-Series

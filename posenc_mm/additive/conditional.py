@@ -55,6 +55,10 @@ class Conditional(ConditionalEncoding):
     Known as position encoding generator (PEG), after the first block of a model (CPVT) or of each
     stage (Twins). The parameters are those of a depthwise :class:`torch.nn.Conv2d`.
 
+    Traps: tokens see their neighbours on all sides, later ones too, so it is not for causal models,
+    and padded tokens are neighbours like any others. Published models have it behind their first
+    block, not in front of it.
+
     References:
         Chu et al.: Conditional Positional Encodings for Vision Transformers (2023),
         https://arxiv.org/abs/2102.10882

@@ -5,8 +5,9 @@ from typing import Any
 
 from posenc_mm.additive.base import AdditiveEncoding
 from posenc_mm.additive.calendar import Calendar, OnCalendar
-from posenc_mm.additive.combining import Projected, Sum
+from posenc_mm.additive.combining import Sum
 from posenc_mm.additive.learned import Learned
+from posenc_mm.additive.projecting import Projected
 from posenc_mm.additive.sinusoidal import Sinusoidal
 from posenc_mm.timestamps import Frequency, Zone, features_of, frequency_of
 

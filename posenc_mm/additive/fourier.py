@@ -23,6 +23,10 @@ class Fourier(AdditiveEncoding):
     :math:`\sigma \pi` on (NeRF). All are meant for coordinates from -1 to 1, as
     :func:`posenc_mm.normalised_grid` gives them. Nothing is learned or stored.
 
+    Traps: at patch indices, in place of -1 to 1, a scale is many times too sharp. Another ``seed``
+    is another encoding, which trained weights do not know. Codes differ in whether sines or cosines
+    come first.
+
     References:
         Tancik et al.: Fourier Features Let Networks Learn High Frequency Functions in Low
         Dimensional Domains (2020), https://arxiv.org/abs/2006.10739;
@@ -89,6 +93,9 @@ class LearnedFourier(AdditiveEncoding):
 
     The authors' :math:`\gamma` is :math:`1 / \sigma`. The frequencies are learned too; meant for
     coordinates from -1 to 1, or in units that make :math:`\sigma` about the wanted sharpness.
+
+    Traps: the scale is in radians, where Gaussian bands of :class:`Fourier` count cycles, 6.28
+    times as much. Weight decay on the frequencies blurs the encoding: leave them out of it.
 
     References:
         Li, Si, Li, Hsieh, Bengio: Learnable Fourier Features for Multi-Dimensional Spatial

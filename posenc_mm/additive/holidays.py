@@ -30,6 +30,10 @@ class Holidays(AdditiveEncoding):
     indicator it is 1 on such days and 0 on others. A day is whole: nothing changes within it.
     Nothing is learned or stored.
 
+    Traps: public holidays by ``region`` change with releases of the package ``holidays``: give
+    ``dates`` to have the same ones later. Clocks are UTC's unless ``zone`` says whose, so that
+    holidays may begin and end hours off.
+
     References:
         Alexandrov et al.: GluonTS: Probabilistic Time Series Models in Python (2019),
         https://arxiv.org/abs/1906.05264

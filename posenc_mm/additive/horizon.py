@@ -16,6 +16,9 @@ class Horizon(AdditiveEncoding):
     Rows are numbered within the window. The past runs from -1 up, the future from 0, on and on: the
     same for any horizon. Nothing is learned or stored.
 
+    Traps: positions are rows counted from the window's first, not moments and not rows of the whole
+    series, and ``context`` has to be where the known rows end.
+
     References:
         Ansari et al.: Chronos-2: From Univariate to Universal Forecasting (2025),
         https://arxiv.org/abs/2510.15821

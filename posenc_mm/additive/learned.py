@@ -21,6 +21,10 @@ class Learned(AdditiveEncoding):
     factorised one of four. Fractional positions interpolate between entries, so that another
     resolution is only other positions: ``learned(rescale(grid(8, 8), (8, 8), (4, 4)))``.
 
+    Traps: entries that training never read stay as they were drawn. Tables of checkpoints often
+    begin with rows for class tokens, which are no cells of the grid. As many tokens are not the
+    same grid: 2 x 8 read from a table of 4 x 4 wants ``rescale``, too.
+
     References:
         Dosovitskiy et al.: An Image is Worth 16x16 Words (2021), https://arxiv.org/abs/2010.11929;
         factorised: Dehghani et al.: Patch n' Pack: NaViT (2023), https://arxiv.org/abs/2307.06304;

@@ -37,6 +37,10 @@ class Seasonal(AdditiveEncoding):
     ``{"365.25D": 10, "7D": 3}`` are Prophet's features, ``{"year": 4}`` those of statsmodels'
     ``CalendarFourier``.
 
+    Traps: ``"day"`` follows the clocks of ``zone`` and ``"24h"`` does not: they part as clocks
+    change. ``"year"`` ends on 31 December and ``"365.25D"`` does not. Clocks are UTC's unless
+    ``zone`` says whose.
+
     References:
         Harvey, Shephard: Structural Time Series Models (1993),
         https://doi.org/10.1016/S0169-7161(05)80045-8;
@@ -104,9 +108,11 @@ class LearnedSeasonal(AdditiveEncoding):
         P = e^\theta P_0
 
     :math:`\theta` is learned, one for each period, and 0 at first: the guess is exact in any dtype.
-    The origin is subtracted in whole ticks. A phase moves by :math:`2 \pi k (p - p_0) / P` times
-    the change of :math:`\theta`, so take an origin within the data: from 1970 on, a day has passed
-    20000 times, and the smallest step of an optimiser shuffles all phases.
+    The origin is subtracted in whole ticks.
+
+    Traps: a phase moves by :math:`2 \pi k (p - p_0) / P` times the change of :math:`\theta`, so
+    take an origin within the data: from 1970 on, a day has passed 20000 times, and the smallest
+    step of an optimiser shuffles all phases.
 
     References:
         Shukla, Marlin: Multi-Time Attention Networks for Irregularly Sampled Time Series (2021),

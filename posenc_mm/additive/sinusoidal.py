@@ -24,6 +24,10 @@ class Sinusoidal(AdditiveEncoding):
     ``"interleaved"`` is DETR's (row block, then column block), ``"axis_half"`` is MoCo v3's (sin y,
     cos y, sin x, cos x). Each published order has a name in :mod:`posenc_mm.presets`.
 
+    Traps: published tables differ in the order of channels and in whether the last frequency is
+    exactly 1/base: weights that were trained with one of them are wrong with another, without an
+    error. Coordinates from 0 to 1 hardly turn at the default ``base``.
+
     References:
         Vaswani et al.: Attention Is All You Need (2017), https://arxiv.org/abs/1706.03762
 

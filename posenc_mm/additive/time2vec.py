@@ -15,10 +15,11 @@ class Time2Vec(AdditiveEncoding):
     .. math:: e_0(\tau) = \omega_0 \tau + \varphi_0, \quad
         e_i(\tau) = \sin(\omega_i \tau + \varphi_i), \quad \tau = (p - p_0) / s
 
-    Frequencies are of the order of one radian per unit of :math:`\tau`, so the scale says which
-    seasons can be found: a day or so for hourly data, be the positions hours or nanoseconds. The
-    line grows without end, so the origin belongs near the data. It is subtracted exactly, before
-    anything is rounded.
+    The origin is subtracted exactly, before anything is rounded.
+
+    Traps: frequencies are of the order of one radian per unit of :math:`\tau`, so the scale says
+    which seasons can be found: a day or so for hourly data, be the positions hours or nanoseconds.
+    The line grows without end, so the origin belongs near the data. Some codes have the line last.
 
     References:
         Kazemi et al.: Time2Vec: Learning a Vector Representation of Time (2019),

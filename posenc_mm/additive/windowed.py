@@ -29,6 +29,9 @@ class WindowedLearned(AdditiveEncoding):
     position can ask for: resize the table instead. ``"cubic"`` is the resizing of SAM 2's encoder,
     at any size. A fractional :math:`p` has the entry of :math:`U` in whose cell it lies.
 
+    Traps: the sum of both tables, resized as one, has lost its windows, so keep them apart.
+    Positions have twice the axes of the grid: those of ``grid`` alone are refused.
+
     References:
         Bolya, Ryali, Hoffman, Feichtenhofer: Window Attention is Bugged: How not to Interpolate
         Position Embeddings (2023), https://arxiv.org/abs/2311.05613

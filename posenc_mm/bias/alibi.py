@@ -54,6 +54,10 @@ class ALiBi(AttentionBias):
     positions in seconds and ``step=3600.0`` count hours. Differences are taken before anything is
     divided, and so are exact for int64 and float64.
 
+    Traps: codes that penalise a key by its own position instead (BLOOM) are the same under a causal
+    rule alone. Steep heads never see what is far, whatever it says. For counts of heads
+    that are no power of two the slopes are those of the authors' code, not of a formula.
+
     References:
         Press, Smith, Lewis: Train Short, Test Long: Attention with Linear Biases Enables Input
         Length Extrapolation (2022), https://arxiv.org/abs/2108.12409; in 2-D, with
@@ -140,6 +144,9 @@ class LearnedALiBi(AttentionBias):
     The logarithm keeps a slope from turning into a reward for distance. At moments this is a
     learned exponential decay: the softmax multiplies each weight by :math:`e^{-|t_i - t_j| / T_h}`,
     where the time constant :math:`T_h = \tau e^{-s_h}` of a head trains.
+
+    Traps: weight decay pulls the logarithms to 0, which is a slope of 1, steeper than any of the
+    authors': leave them out of it.
 
     References:
         Press, Smith, Lewis: Train Short, Test Long (2022), https://arxiv.org/abs/2108.12409, whose

@@ -18,6 +18,9 @@ class BiasSum(AttentionBias):
     Of positions (moment, variate), for instance, one part reads how far apart two tokens are in
     time and another whether they are of one series.
 
+    Traps: one part without a fast exact form leaves the sum without it. All parts add up in the
+    same logits, so that the steepest decides.
+
     References:
         Woo, Liu, Kumar, Xiong, Savarese, Sahoo: Unified Training of Universal Time Series
         Forecasting Transformers (2024), https://arxiv.org/abs/2402.02592, whose logits are such a

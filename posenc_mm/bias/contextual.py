@@ -90,6 +90,10 @@ class ContextualIRPE(ContextualBias):
     with the buckets :math:`g` of :class:`posenc_mm.IRPE`. On values the authors add vectors
     weighted by the softmax, which fused attention does not show: that mode is left out.
 
+    Traps: entries start at zero, and what they meet are queries and keys as they are multiplied:
+    after a rotation, if there is one. Without the authors' mode on values their checkpoints of it
+    do not run.
+
     References:
         Wu, Peng, Chen, Fu, Chao: Rethinking and Improving Relative Position Encoding for Vision
         Transformer (2021), https://arxiv.org/abs/2107.14222

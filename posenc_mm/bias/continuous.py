@@ -31,6 +31,10 @@ class ContinuousBias(AttentionBias):
     A bias is as many evaluations of the network as there are pairs of tokens. Where positions are
     whole and one grid holds them, :meth:`tabulated` evaluates each offset once.
 
+    Traps: the two conventions are different functions, whose weights do not carry over. ``window``
+    stays that of the training as windows grow: with the new one, every offset would be read as
+    another.
+
     References:
         Liu et al.: Swin Transformer V2 (2022), https://arxiv.org/abs/2111.09883
 

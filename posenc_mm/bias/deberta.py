@@ -25,10 +25,11 @@ class DeBERTaBias(ContextualBias):
     Distances between whole steps are cut to whole ones.
 
     The vectors are the authors' after their projections: :math:`K_h` is a layer's projection for
-    keys of its table of relative positions, :math:`Q_h` that for queries. They project anew in
-    every layer: give :class:`posenc_mm.Transformer` one instance per layer for that. Rows are
-    numbered as in their code, which reads the same row on both sides; the paper numbers those of
-    :math:`Q` from the other end.
+    keys of its table of relative positions, :math:`Q_h` that for queries.
+
+    Traps: they project anew in every layer: give :class:`posenc_mm.Transformer` one instance per
+    layer for that. Rows are numbered as in their code, which reads the same row on both sides; the
+    paper numbers those of :math:`Q` from the other end.
 
     References:
         He, Liu, Gao, Chen: DeBERTa: Decoding-enhanced BERT with Disentangled Attention (2021),

@@ -23,6 +23,10 @@ class DecomposedBias(ContextualBias):
     (2 * S_1 - 1, 2 * S_2 - 1))``; MViT's keys on a grid :math:`r` times coarser than the queries'
     stand at ``grid(h, w, step=r, offset=r - 1)``.
 
+    Traps: queries are not scaled here though the logits are, as in both codes: a scale that is
+    folded into queries beforehand changes the bias. Offsets are query minus key and beyond a table
+    refused.
+
     References:
         Li et al.: MViTv2: Improved Multiscale Vision Transformers for Classification and Detection
         (2022), https://arxiv.org/abs/2112.01526; Kirillov et al.: Segment Anything (2023),

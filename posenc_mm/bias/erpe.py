@@ -15,13 +15,13 @@ class ERPE(AttentionBias):
     .. math:: o_i = \sum_j \left( \mathrm{softmax}_j(s \, q_i \cdot k_j) + T[p_i - p_j + L - 1, h]
         \right) v_j
 
-    The table starts at zero. Weights no longer sum to one, and may be negative: an offset can count
-    whatever the content is. What a mask hides gets no weight here either. Offsets beyond the table
-    share its outermost entry, so that a model of size :math:`L` runs at any length; the authors'
-    runs at :math:`L` alone.
+    The table is theirs, ``relative_bias_table``, and starts at zero. What a mask hides gets no
+    weight here either. Offsets beyond the table share its outermost entry, so that a model of size
+    :math:`L` runs at any length; the authors' runs at :math:`L` alone.
 
-    The table is theirs, ``relative_bias_table``. They scale logits by the width of the tokens, not
-    of a head: to run their weights, pass ``scale=(H * D) ** -0.5`` to :func:`posenc_mm.attend`.
+    Traps: weights no longer sum to one, and may be negative: an offset can count whatever the
+    content is. The authors scale logits by the width of the tokens, not of a head: to run their
+    weights, pass ``scale=(H * D) ** -0.5`` to :func:`posenc_mm.attend`.
 
     References:
         Foumani, Tan, Webb, Salehi: Improving Position Encoding of Transformers for Multivariate

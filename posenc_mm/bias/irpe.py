@@ -26,9 +26,10 @@ class IRPE(AttentionBias):
     rounded (``"euclidean"``), or its square (``"quant"``). By default the product has 49 buckets on
     two axes, cross 7 per axis, and the distances 4.
 
-    The authors' tables of distances hold as many buckets again for negative ones, which no distance
-    reaches: of theirs, take the last :math:`\lfloor\beta\rfloor + 1`. Their contextual mode is
-    :class:`posenc_mm.ContextualIRPE`.
+    The authors' contextual mode is :class:`posenc_mm.ContextualIRPE`.
+
+    Traps: the authors' tables of distances hold as many buckets again for negative ones, which no
+    distance reaches: of theirs, take the last :math:`\lfloor\beta\rfloor + 1`.
 
     References:
         Wu, Peng, Chen, Fu, Chao: Rethinking and Improving Relative Position Encoding for Vision

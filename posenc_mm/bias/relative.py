@@ -25,9 +25,13 @@ class RelativeBias(AttentionBias):
     (BEiT): class token to patch, patch to class token, class token to itself, in this order of
     query and key. A host asks for them with :meth:`with_prefix`.
 
+    Traps: offsets are query minus key. Tables of key minus query are these, reversed along every
+    axis. Offsets beyond the table are refused on a grid and clipped on a sequence, unless ``clip``
+    says otherwise.
+
     References:
         Shaw, Uszkoreit, Vaswani: Self-Attention with Relative Position Representations (2018),
-        https://arxiv.org/abs/1803.02155; Liu et al.: Swin Transformer (2021),
+        https://arxiv.org/abs/1803.02155; on grids: Liu et al.: Swin Transformer (2021),
         https://arxiv.org/abs/2103.14030; with a class token: Bao, Dong, Piao, Wei: BEiT (2022),
         https://arxiv.org/abs/2106.08254
 

@@ -22,6 +22,10 @@ class ShawBias(ContextualBias):
     that the keys alone do as well, and those run without the weights :math:`w`, which fused
     attention does not show: values are an option.
 
+    Traps: offsets are key minus query here, the other way round than in
+    :class:`posenc_mm.RelativeBias`. ``on="kv"`` needs the attention's weights, so that no fused
+    kernel runs.
+
     References:
         Shaw, Uszkoreit, Vaswani: Self-Attention with Relative Position Representations (2018),
         https://arxiv.org/abs/1803.02155

@@ -51,8 +51,11 @@ class T5Bias(AttentionBias):
 
     .. math:: b_{hij} = w[\mathrm{bucket}((p_j - p_i) / \tau), h]
 
-    T5 does not divide its logits by :math:`\sqrt{D}`: to run its weights, pass ``scale=1.0`` to
-    :func:`posenc_mm.attend`. One instance serves all layers, as in T5.
+    One instance serves all layers, as in T5.
+
+    Traps: T5 does not divide its logits by :math:`\sqrt{D}`: to run its weights, pass ``scale=1.0``
+    to :func:`posenc_mm.attend`. Its decoder's buckets are others than its encoder's, by
+    ``bidirectional``: with the wrong ones every distance reads another number.
 
     At moments, ``step`` makes buckets of durations: positions in seconds and ``step=60.0`` tell
     minutes apart when near, and scales when far; what is less than a step apart shares a bucket.

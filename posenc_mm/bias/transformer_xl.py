@@ -73,10 +73,11 @@ class TransformerXLBias(ContextualBias):
         f_m = b^{-2m/E}
 
     With the attention's own :math:`s \, q_i \cdot k_j` these are the authors' four terms. Any real
-    distance has a sinusoid: no table limits the length. Their models learn :math:`W` anew in every
-    layer: give :class:`posenc_mm.Transformer` one instance per layer for that. XLNet's
-    ``r_w_bias``, ``r_r_bias`` and ``r`` are :math:`u`, :math:`v` and :math:`W`; its option to clamp
-    distances is left out.
+    distance has a sinusoid: no table limits the length. XLNet's ``r_w_bias``, ``r_r_bias`` and
+    ``r`` are :math:`u`, :math:`v` and :math:`W`; its option to clamp distances is left out.
+
+    Traps: their models learn :math:`W` anew in every layer: give :class:`posenc_mm.Transformer` one
+    instance per layer for that. Conformers put each sine beside its cosine: see ``layout``.
 
     References:
         Dai, Yang, Yang, Carbonell, Le, Salakhutdinov: Transformer-XL: Attentive Language Models

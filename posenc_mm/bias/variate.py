@@ -20,6 +20,9 @@ class AnyVariateBias(AttentionBias):
     With variates as positions this is Moirai's ``BinaryAttentionBias``, number for number: its
     ``emb.weight`` is this ``weight``, other variates first. Moirai has one for each layer.
 
+    Traps: it tells nothing of order or time: :class:`posenc_mm.BiasSum` adds it to a bias that
+    does. Positions are numbers of series, and a moment beside them is another axis.
+
     References:
         Woo, Liu, Kumar, Xiong, Savarese, Sahoo: Unified Training of Universal Time Series
         Forecasting Transformers (2024), https://arxiv.org/abs/2402.02592

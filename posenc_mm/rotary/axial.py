@@ -35,6 +35,11 @@ class Rotary(RotaryEncoding):
     :func:`posenc_mm.normalised_grid` with ``frequencies`` in radians per unit (pixel bands,
     DINOv3).
 
+    Traps: weights trained in one ``layout``, order of axes or base are wrong in another, without an
+    error; :func:`posenc_mm.convert_layout` moves them from layout to layout. With a base for texts
+    most pairs hardly turn over a picture. Where part of a head turns, some codes let the exponents
+    run over all of it (``freq_dim``).
+
     References:
         Su et al.: RoFormer: Enhanced Transformer with Rotary Position Embedding (2021),
         https://arxiv.org/abs/2104.09864; axial: Heo et al.: Rotary Position Embedding for Vision

@@ -28,6 +28,10 @@ class LieRE(RotaryEncoding):
     where the positions are; the error grows with the angle. There is one exponential per token and
     block, in each forward.
 
+    Traps: with blocks of more than two channels on several axes, a crop, or a picture that begins
+    elsewhere, is another input. The default ``scale`` is for coordinates from 0 to 1: patch indices
+    turn whole circles from one to the next.
+
     References:
         Ostmeier et al.: LieRE: Lie Rotational Positional Encodings (2024),
         https://arxiv.org/abs/2406.10322

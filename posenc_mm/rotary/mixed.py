@@ -20,6 +20,10 @@ class MixedRotary(RotaryEncoding):
     Axial RoPE sees one axis per pair; here a pair can look along a diagonal. Frequencies start as
     an axial ladder in axes turned at random for each head, or from any matrix, and are learned.
 
+    Traps: weight decay on the frequencies slows the turning: leave them out of it. Each head turns
+    by its own, so that grouped queries cannot share keys. The authors have one per layer, and their
+    checkpoints the column first.
+
     References:
         Heo, Park, Han, Yun: Rotary Position Embedding for Vision Transformer (2024),
         https://arxiv.org/abs/2403.13298

@@ -25,6 +25,10 @@ class CayleySTRING(RotaryEncoding):
     :math:`\mathrm{RoPE}(p) P^\top`, since the first factor :math:`P` cancels between them. RoPE is
     :math:`S = 0`, from where this starts; both :math:`S` and the frequencies are learned.
 
+    Traps: :math:`S` starts at 0, where this is RoPE: without training of :math:`S` it stays so, at
+    a higher cost. Weight decay on the frequencies slows the turning. At the default ``base`` most
+    pairs hardly turn over a picture.
+
     References:
         Schenck et al.: Learning the RoPEs: Better 2D and 3D Position Encodings with STRING (2025),
         https://arxiv.org/abs/2502.02562
@@ -114,6 +118,9 @@ class CirculantSTRING(RotaryEncoding):
     :math:`\omega` are learned, in place of the :math:`c` that they stand for one to one, and
     the way back to the channels, which cancels between queries and keys, is left out. The constant
     component does not turn, nor does the alternating one where D is even.
+
+    Traps: even at the start it is not RoPE on the channels as they are, so weights trained with
+    RoPE do not carry over. Weight decay on the frequencies slows the turning.
 
     References:
         Schenck et al.: Learning the RoPEs: Better 2D and 3D Position Encodings with STRING (2025),

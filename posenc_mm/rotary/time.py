@@ -36,6 +36,10 @@ class TimeRotary(RotaryEncoding):
     as seconds from 0. Float64 moments count in whole microseconds (nanoseconds where that is
     ``unit``), and no gradient reaches them.
 
+    Traps: positions in milliseconds turn 1000 times too fast unless ``unit`` says so. A float32
+    cannot hold a moment of today to the minute and is refused. Text-like positions, 0 to 511, are
+    seconds here, which a ``step`` of an hour hardly tells apart.
+
     References:
         Su et al.: RoFormer: Enhanced Transformer with Rotary Position Embedding (2021),
         https://arxiv.org/abs/2104.09864

@@ -31,7 +31,8 @@ class XPos(RotaryEncoding):
     a cache. In float16, whose exponents end sooner, chunks of 2,000 are safe at the usual
     ``scale_base``.
 
-    Keys ahead of a query grow: the encoding is for causal attention.
+    Traps: keys ahead of a query grow, so the encoding is for causal attention. Queries and keys
+    turn differently: one rotation for both is wrong and refused, :meth:`pair` makes the two.
 
     References:
         Sun et al.: A Length-Extrapolatable Transformer (2022), https://arxiv.org/abs/2212.10554

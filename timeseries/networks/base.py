@@ -6,6 +6,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from posenc_mm.diagnostics import Subject
+
 
 class Shape(NamedTuple):
     """What a network has to fit.
@@ -49,6 +51,31 @@ class Network(nn.Module, ABC):
         Returns:
             ``(B, H, V, Q)``
         """
+
+    def places(self, moments: Tensor, columns: int) -> tuple[Tensor | None, str]:
+        """Where its tokens stand, None if none attend, and the unit of that.
+
+        Args:
+            moments: ``(B, L + H)``
+            columns: of the series.
+
+        Returns:
+            ``(N, A)``, or ``(B, N, A)`` as many as attend, and the unit.
+        """
+        return None, "tokens"
+
+    def subject(self, past: Tensor, moments: Tensor, known: Tensor) -> Subject:
+        """What diagnostics look at; offsets are rows by which all stamps move."""
+        positions, unit = self.places(moments, past.shape[-1])
+        step = moments.diff(dim=1).median()  # seconds from a row to the next, as most are
+
+        def shifted(offset: float) -> Tensor:
+            return self(past, moments + offset * step, known)
+
+        return Subject(
+            self, (past, moments, known), positions=positions, unit=unit, shifted=shifted,
+            offset_unit="rows",
+        )  # fmt: skip
 
 
 class Level(NamedTuple):

@@ -115,6 +115,14 @@ class Patches(Network):
             (patches(before, self.patch, self.stride), patches(after, self.patch)), dim=1
         )
 
+    def places(self, moments: Tensor, columns: int) -> tuple[Tensor, str]:
+        # In rows on any clock: seconds would be hard to read, and beside rows of no meaning.
+        positions = self.positions(moments)
+        if self.clock == "time":
+            positions = (positions - positions[:, :1]) / moments.diff(dim=1).median()
+        unit = "tokens" if self.clock == "token" else "rows"
+        return repeat(positions[..., -1:], "b n a -> (b v) n a", v=columns), unit
+
     def _tokens(self, past: Tensor, known: Tensor) -> Tensor:
         batch, columns = past.shape[0], past.shape[-1]
         seen = rearrange(past, "b l v -> (b v) l 1")

@@ -82,3 +82,7 @@ class Variates(Network):
         if self.linear is None:
             return level.restore(answers)
         return self.linear(past, moments, known) + answers * level.scale.unsqueeze(-1)
+
+    def places(self, moments: Tensor, columns: int) -> tuple[Tensor, str]:
+        tokens = torch.arange(columns + self.shape.known, device=moments.device)
+        return tokens.unsqueeze(-1), "columns"
