@@ -177,22 +177,30 @@ def test_a_large_transformer_is_read_where_it_leaves_the_bias_to_its_layers():
     near(found.weights, logits.masked_fill(hidden, -torch.inf).softmax(-1), 5e-6)
 
 
+class Draws(nn.Module):
+    """Draws random numbers in evaluation too."""
+
+    def forward(self, x):
+        return x + torch.rand(()) + random.random()
+
+
 def test_a_model_is_left_as_it_was():
     model = pm.Transformer(32, 2, 4, dropout=0.5, rotary=pm.Rotary(8))
     model.blocks[1].eval()
+    model.norm = nn.Sequential(model.norm, Draws())
     before = [m.training for m in model.modules()]
     hooks = [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in model.modules()]
+    x, points = torch.randn(1, 5, 32), pm.sequence(5)
     drawn, torch_state = random.getstate(), torch.get_rng_state()
-    maps = attention_maps(model, torch.randn(1, 5, 32, generator=torch.Generator()), pm.sequence(5))
-    again = attention_maps(
-        model, torch.randn(1, 5, 32, generator=torch.Generator()), pm.sequence(5)
-    )
-    assert all(torch.equal(a.weights, b.weights) for a, b in zip(maps, again, strict=True))
+    maps = attention_maps(model, x, points)
     assert [m.training for m in model.modules()] == before
     assert [(len(m._forward_hooks), len(m._forward_pre_hooks)) for m in model.modules()] == hooks
     assert random.getstate() == drawn and torch.equal(torch.get_rng_state(), torch_state)
     assert all(p.grad is None for p in model.parameters())
     assert not any(m.weights.requires_grad for m in maps)
+    # Dropout of the first layer would show in the second.
+    wanted = attention_maps(model.eval(), x, points)
+    assert all(torch.equal(a.weights, b.weights) for a, b in zip(maps, wanted, strict=True))
 
 
 def test_modes_come_back_after_an_error():

@@ -181,27 +181,19 @@ def test_what_the_values_meet_is_the_map(how):
     assert found.visible is None
 
 
-class OtherSoftmax(nn.Module):
-    """A softmax that weighs channels, before an attention of a width that looks like it."""
-
-    def __init__(self):
-        super().__init__()
-        self.gate = Gate()
-        self.attention = pm.Transformer(32, 1, 4).blocks[0]
-
-    def forward(self, x):
-        return self.attention(self.gate(x))
-
-
 class Gate(nn.Module):
+    """A softmax that weighs channels."""
+
     def forward(self, x):
         y = x.unflatten(-1, (4, 8)).transpose(1, 2)
         return (y * y.softmax(-1)).transpose(1, 2).flatten(2)
 
 
 def test_a_softmax_that_is_no_attention_is_no_map():
-    (found,) = attention_maps(OtherSoftmax(), torch.randn(2, 8, 32))
-    assert found.layer == "attention.attention"
+    x, gate = torch.randn(2, 8, 32), Gate()  # as many tokens as channels of a head
+    (found,) = attention_maps(nn.Sequential(gate, WrittenOut("matmul")), x)
+    (wanted,) = attention_maps(WrittenOut("matmul"), gate(x))
+    assert found.layer == "1" and torch.equal(found.weights, wanted.weights)
 
 
 class FlashAttention(nn.Module):

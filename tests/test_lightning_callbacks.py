@@ -53,6 +53,7 @@ class Toy(LightningModule):
     def subject(self, batch, samples):
         if self.seen is not None:
             self.seen.append((self.trainer.current_epoch, samples, self.training))
+        torch.rand(3)
         tokens = batch[:samples]
         positions = pm.sequence(tokens.shape[1] - 1)
         return Subject(

@@ -5,7 +5,6 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
-from posenc_mm.checks import is_followed
 from posenc_mm.layouts import ROTARY_LAYOUTS, check_layout
 from posenc_mm.pairs import split, turn_first, with_rest
 from posenc_mm.rotary.eager import memory_order, pays, turn_into, turned, turned_in_place
@@ -16,9 +15,9 @@ def rotate(x: Tensor, rotation: Rotation, *, out: Tensor | None = None) -> Tenso
     r"""Turn pairs of channels: :math:`(a, b) \to (a \cos - b \sin, \; a \sin + b \cos)`.
 
     The first :math:`2F` channels turn, the rest pass. Low-precision inputs are turned in float32
-    and rounded once. The result has no gaps; eager mode keeps the order of ``x``'s axes in memory.
-    Backward turns the other way and keeps the angles alone, not ``x``, unless they are learned. In
-    eager mode on a CPU the interleaved layout is the faster one, by
+    and rounded once. The result has no gaps and keeps the order of ``x``'s axes in memory, but for
+    exporters. Backward turns the other way and keeps the angles alone, not ``x``, unless they are
+    learned. In eager mode on a CPU the interleaved layout is the faster one, by
     :func:`posenc_mm.convert_layout` also for weights that were trained with another; compiled and
     exported, all is real arithmetic.
 
@@ -112,8 +111,9 @@ def _turn(x: Tensor, rotation: Rotation) -> Tensor:
     cos, sin, layout, blocks = rotation.cos, rotation.sin, rotation.layout, rotation.blocks
     if pays(x, cos, sin, layout):
         return turned(x, cos, sin, layout, blocks)
-    if x.is_contiguous() or is_followed(x, cos, sin):
+    if torch.compiler.is_exporting() or torch.jit.is_tracing() or x.is_contiguous():  # type: ignore[attr-defined, no-untyped-call]
         return turn_first(x, cos, sin, layout, blocks)
+    # Turned as it lies, as projections leave it, with no copy on the way or back.
     order = memory_order(x)
     cos, sin = (each[(None,) * (x.ndim - each.ndim)].permute(order) for each in (cos, sin))
     there = turn_first(x.permute(order), cos, sin, layout, blocks)
