@@ -17,16 +17,16 @@ def turn_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int = 1
         blocks: number of blocks that ``"axis_half"`` and ``"vjepa2"`` name.
 
     Returns:
-        ``(..., 2F)`` in the wider dtype of ``x`` and ``cos``.
+        ``(..., 2F)``, rounded at most once: in the dtype of ``x``, or the wider one of ``cos``.
     """
     if layout == "half":
         first, second = x.chunk(2, dim=-1)
-        return torch.cat(_turned(first, second, cos, sin), dim=-1)
+        return torch.cat(_narrowed(_turned(first, second, cos, sin), x), dim=-1)
     if layout == "axis_half":
         pairs = cos.shape[-1] // blocks
         first, second = split(x, blocks, 2, pairs).unbind(-2)
         cos, sin = split(cos, blocks, pairs), split(sin, blocks, pairs)
-        parts = _turned(first, second, cos, sin)
+        parts = _narrowed(_turned(first, second, cos, sin), x)
         return torch.stack(parts, dim=-2).flatten(-3)
     if layout == "interleaved" and is_followed(x, cos, sin):
         first, second = split(x, cos.shape[-1], 2).unbind(-1)
@@ -73,6 +73,13 @@ def split(x: Tensor, *sizes: int) -> Tensor:
 
 def _turned(first: Tensor, second: Tensor, cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor]:
     return first * cos - second * sin, first * sin + second * cos
+
+
+def _narrowed(parts: tuple[Tensor, Tensor], x: Tensor) -> tuple[Tensor, ...]:
+    if x.dtype != torch.bfloat16:  # of float16, autocast refuses to join the halves
+        return parts
+    # Else a compiler writes them wide, joins them, and reads all again.
+    return tuple(part.bfloat16() for part in parts)
 
 
 def _swapped(x: Tensor) -> Tensor:

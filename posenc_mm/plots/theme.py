@@ -1,12 +1,11 @@
 """How every picture looks, on light and on dark."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import matplotlib
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.colors import Colormap, LinearSegmentedColormap, Normalize
 from matplotlib.figure import Figure
 from matplotlib.rcsetup import cycler
@@ -130,8 +129,6 @@ def figure(
         made = Figure(figsize=(width, height), dpi=dpi)
         made.set_layout_engine("constrained", w_pad=0.07, h_pad=0.07, wspace=0.03)
         yield made, look
-        for axes in made.axes:
-            _keep(axes, look)
 
 
 def limits(values: Any) -> Normalize:
@@ -164,27 +161,25 @@ def grid_of(count: int, most: int = 4) -> tuple[int, int]:
     return rows, -(-count // rows)
 
 
-def bare(axes: Axes | Sequence[Axes]) -> None:
-    """Take ticks and grid from a panel that shows an image without units of its own.
-
-    Args:
-        axes: one panel, or several.
-    """
-    for panel in [axes] if isinstance(axes, Axes) else axes:
-        panel.set(xticks=[], yticks=[])
-        panel.grid(False)
-
-
 def _settings(look: Theme) -> Any:
     text = dict.fromkeys(
-        ("text.color", "axes.labelcolor", "axes.titlecolor", "xtick.color", "ytick.color"),
+        (
+            "text.color",
+            "axes.labelcolor",
+            "axes.titlecolor",
+            "xtick.labelcolor",
+            "ytick.labelcolor",
+        ),
         look.text,
     )
     background = dict.fromkeys(
         ("figure.facecolor", "axes.facecolor", "savefig.facecolor", "legend.facecolor"),
         look.background,
     )
-    faint = dict.fromkeys(("axes.edgecolor", "grid.color", "legend.edgecolor"), look.faint)
+    faint = dict.fromkeys(
+        ("axes.edgecolor", "grid.color", "legend.edgecolor", "xtick.color", "ytick.color"),
+        look.faint,
+    )
     return {
         **text,
         **background,
@@ -193,6 +188,8 @@ def _settings(look: Theme) -> Any:
         "font.size": 9.0,
         "axes.titlesize": 10.0,
         "axes.labelsize": 9.0,
+        "xtick.labelsize": 8.0,
+        "ytick.labelsize": 8.0,
         "figure.titlesize": 11.0,
         "legend.fontsize": 8.0,
         "axes.grid": False,
@@ -204,10 +201,3 @@ def _settings(look: Theme) -> Any:
         "image.interpolation": "nearest",
         "axes.prop_cycle": cycler(color=look.lines),
     }
-
-
-def _keep(axes: Axes, look: Theme) -> None:
-    # Ticks are made when they are first drawn, by the settings of that moment: say it to them now.
-    axes.tick_params(which="both", color=look.faint, labelcolor=look.text, labelsize=8.0)
-    for axis in (axes.xaxis, axes.yaxis):
-        axis.get_offset_text().set_color(look.text)
