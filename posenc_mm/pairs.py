@@ -1,9 +1,13 @@
 """The turn of pairs of channels: the one formula behind every rotation."""
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from posenc_mm.checks import is_followed
+
+Turn = Callable[[Tensor, Tensor, Tensor, str, int], Tensor]
 
 
 def turn_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int = 1) -> Tensor:
@@ -40,8 +44,10 @@ def turn_pairs(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int = 1
     return x * along + _swapped(x) * across
 
 
-def turn_first(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int = 1) -> Tensor:
-    """Turn the first channels in pairs and let the rest pass: see :func:`turn_pairs`.
+def turn_first(
+    x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int, turn: Turn = turn_pairs
+) -> Tensor:
+    """Turn the first channels in pairs and let the rest pass.
 
     Args:
         x: ``(..., D)``
@@ -49,21 +55,23 @@ def turn_first(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int = 1
         sin: likewise.
         layout: as for :func:`turn_pairs`.
         blocks: likewise.
+        turn: by what: :func:`turn_pairs` or its like.
 
     Returns:
         Like ``x``, in its dtype, contiguous.
     """
     width = 2 * cos.shape[-1]
+    first = x if x.shape[-1] == width else x[..., :width]
     # Queries cut from a joint projection are strided: one copy costs less than that in each step.
-    return with_rest(turn_pairs(x[..., :width].contiguous(), cos, sin, layout, blocks), x).to(
-        x.dtype
-    )
+    result = with_rest(turn(first.contiguous(), cos, sin, layout, blocks), x)
+    return result if result.dtype == x.dtype else result.to(x.dtype)
 
 
 def with_rest(turned: Tensor, x: Tensor) -> Tensor:
     """Put the channels that did not turn behind those that did."""
-    rest = x[..., turned.shape[-1] :]
-    return torch.cat((turned, rest.to(turned.dtype)), dim=-1) if rest.shape[-1] else turned
+    if turned.shape[-1] == x.shape[-1]:
+        return turned
+    return torch.cat((turned, x[..., turned.shape[-1] :].to(turned.dtype)), dim=-1)
 
 
 def split(x: Tensor, *sizes: int) -> Tensor:

@@ -13,12 +13,12 @@ from posenc_mm.pairs import split
 PIECE = 3 * 2**17
 
 
-# Of fewer channels the single steps are so fast that calling this one takes longer.
-FEW = {"interleaved": 2**15, "half": 2**19, "axis_half": 2**19}
+# Of fewer numbers the single steps are so fast that calling this one takes longer.
+FEW = 2**19
 
 
 def pays(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> bool:
-    """Whether this is the way to turn ``x``.
+    """Whether :func:`turned` is the way to turn ``x``.
 
     Args:
         x: what is to be turned.
@@ -30,11 +30,23 @@ def pays(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> bool:
         False where a compiler, an exporter or the gradient of the angles must see single steps,
         and where these are faster.
     """
-    if layout not in FEW or is_followed(x, cos, sin):
-        return False  # before any size is looked at, which would fix it in a graph
-    learns = torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad)
-    here = x.device.type == cos.device.type == "cpu"
-    return here and x.numel() > FEW[layout] and not learns
+    known = layout in ("interleaved", "half", "axis_half")
+    if not known or not _is_here(x, cos, sin) or x.numel() <= FEW:
+        return False
+    return not (torch.is_grad_enabled() and (cos.requires_grad or sin.requires_grad))
+
+
+def are_numbers(x: Tensor, cos: Tensor, sin: Tensor, layout: str) -> bool:
+    """Whether :func:`turn_numbers` is the way to turn ``x``: see :func:`pays`."""
+    if layout != "interleaved" or not _is_here(x, cos, sin):
+        return False
+    # A wider copy of all takes more memory than pieces do.
+    return x.element_size() >= cos.element_size() or not pays(x, cos, sin, layout)
+
+
+def _is_here(x: Tensor, cos: Tensor, sin: Tensor) -> bool:
+    # Asked before any size is looked at, which would fix it in a graph.
+    return not is_followed(x, cos, sin) and x.is_cpu and cos.is_cpu
 
 
 def turned(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int) -> Tensor:
@@ -52,6 +64,25 @@ def turned(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int) -> Ten
     """
     out: Tensor = _Turn.apply(x, cos, sin, layout, blocks)
     return out
+
+
+def turn_numbers(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int) -> Tensor:
+    """Turn neighbours as complex numbers, in few steps that autograd sees.
+
+    Args:
+        x: ``(..., 2F)``
+        cos: broadcasts to ``(..., F)``.
+        sin: likewise.
+        layout: ``"interleaved"``.
+        blocks: passed over.
+
+    Returns:
+        Like ``x``, or in the wider dtype of ``cos``.
+    """
+    wide = x.to(cos.dtype) if x.element_size() < cos.element_size() else x
+    pairs = split(wide, cos.shape[-1], 2)
+    numbers = torch.view_as_complex(pairs if _pairs_up(pairs) else pairs.clone())
+    return torch.view_as_real(numbers * torch.complex(cos, sin)).flatten(-2)
 
 
 def turned_in_place(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int) -> Tensor:
@@ -119,8 +150,8 @@ def _as_numbers(out: Tensor, x: Tensor, turns: Tensor) -> None:
 
 def _pairs_up(x: Tensor) -> bool:
     """Whether pairs of neighbours lie in memory as complex numbers do."""
-    strides = [*x.stride()[:-1], x.storage_offset()]
-    return x.stride(-1) == 1 and all(int(stride) % 2 == 0 for stride in strides)
+    *strides, last = x.stride()
+    return last == 1 and not x.storage_offset() % 2 and not any(step % 2 for step in strides)
 
 
 def _in_halves(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor) -> None:

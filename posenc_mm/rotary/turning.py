@@ -6,8 +6,16 @@ import torch
 from torch import Tensor
 
 from posenc_mm.layouts import ROTARY_LAYOUTS, check_layout
-from posenc_mm.pairs import split, turn_first, with_rest
-from posenc_mm.rotary.eager import memory_order, pays, turn_into, turned, turned_in_place
+from posenc_mm.pairs import split, turn_first, turn_pairs, with_rest
+from posenc_mm.rotary.eager import (
+    are_numbers,
+    memory_order,
+    pays,
+    turn_into,
+    turn_numbers,
+    turned,
+    turned_in_place,
+)
 from posenc_mm.rotary.rotation import Rotation
 
 
@@ -88,7 +96,7 @@ def _apply(x: Tensor, fitted: Rotation) -> Tensor:
     result = _turn(result, fitted) if matrices is None else _multiply(result, matrices)
     if basis is not None and fitted.basis_last:
         result = _in_basis(result, basis)
-    return result.to(x.dtype)
+    return result if result.dtype == x.dtype else result.to(x.dtype)
 
 
 def _at_once(x: Tensor, rotation: Rotation) -> bool:
@@ -109,14 +117,16 @@ def _check_out(out: Tensor, x: Tensor, rotation: Rotation) -> None:
 
 def _turn(x: Tensor, rotation: Rotation) -> Tensor:
     cos, sin, layout, blocks = rotation.cos, rotation.sin, rotation.layout, rotation.blocks
-    if pays(x, cos, sin, layout):
+    numbers = are_numbers(x, cos, sin, layout)
+    if not numbers and pays(x, cos, sin, layout):
         return turned(x, cos, sin, layout, blocks)
-    if torch.compiler.is_exporting() or torch.jit.is_tracing() or x.is_contiguous():  # type: ignore[attr-defined, no-untyped-call]
-        return turn_first(x, cos, sin, layout, blocks)
+    steps = turn_numbers if numbers else turn_pairs
+    if x.is_contiguous() or torch.compiler.is_exporting() or torch.jit.is_tracing():  # type: ignore[attr-defined, no-untyped-call]
+        return turn_first(x, cos, sin, layout, blocks, steps)
     # Turned as it lies, as projections leave it, with no copy on the way or back.
     order = memory_order(x)
     cos, sin = (each[(None,) * (x.ndim - each.ndim)].permute(order) for each in (cos, sin))
-    there = turn_first(x.permute(order), cos, sin, layout, blocks)
+    there = turn_first(x.permute(order), cos, sin, layout, blocks, steps)
     return there.permute([order.index(axis) for axis in range(x.ndim)])
 
 
