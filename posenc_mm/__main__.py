@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: as typed after ``python -m posenc_mm``; those of the process unless given.
 
     Returns:
-        The exit code: 0, or 2 for what cannot be done as asked.
+        The exit code: 0, 2 for what cannot be done as asked, or 130 if interrupted.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -47,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ValueError as wrong:
         print(f"error: {wrong}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
     except BrokenPipeError:
         # Who reads, such as head, has enough; Python would complain of it once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

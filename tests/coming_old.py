@@ -1,7 +1,7 @@
 """What people paste into their projects, from the published formulas, with the published keys.
 
-The tutorial's ``PositionalEncoding``, Informer's ``embed.py`` and ``timefeatures.py``: in float32
-and with a table of ``max_len`` rows, as in all their copies.
+The tutorial's ``PositionalEncoding``, Informer's ``embed.py`` and ``timefeatures.py``, Meta's
+``llama/model.py``: in float32 and with a table of ``max_len`` rows, as in all their copies.
 """
 
 import torch
@@ -114,3 +114,20 @@ def time_features(dates, freq="h"):
     if freq == "t":
         ramps.insert(0, dates.minute.to_numpy() / 59)
     return torch.tensor([list(ramp) for ramp in ramps]).numpy() - 0.5
+
+
+def precompute_freqs_cis(dim, end, theta=10_000.0):
+    """Unit complex numbers ``(end, dim / 2)``: Su et al. 2021, section 3.2.1."""
+    speeds = theta ** (-torch.arange(0, dim, 2).float() / dim)
+    turns = torch.arange(end).float().outer(speeds)
+    return torch.polar(torch.ones_like(turns), turns)
+
+
+def apply_rotary_emb(xq, xk, freqs_cis):
+    """Turn ``(B, N, H, D)``, two neighbours as one complex number."""
+
+    def turned(x):
+        pairs = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
+        return torch.view_as_real(pairs * freqs_cis[:, None]).flatten(-2).type_as(x)
+
+    return turned(xq), turned(xk)

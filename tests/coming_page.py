@@ -112,7 +112,7 @@ def rows(name):
 def namespace():
     """What the table's expressions are about."""
     names = {n: getattr(pm, n) for n in pm.__all__} | {"informer": informer}
-    names |= {n: getattr(coming_old, n) for n in dir(coming_old) if n[0].isupper()}
+    names |= {n: each for n, each in vars(coming_old).items() if not n.startswith("_")}
     peers = {
         "rotary_embedding_torch": ["RotaryEmbedding"],
         "timm.layers": [

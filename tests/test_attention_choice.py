@@ -7,6 +7,7 @@ from torch import Tensor
 from torch._dynamo.testing import CompileCounter
 from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensorMode
 from torch.func import functional_call
+from torch.fx.experimental import _config as config
 
 import posenc_mm as pm
 from posenc_mm.attention import BACKENDS, attend, explain
@@ -174,10 +175,17 @@ def test_reading_back_would_be_noticed():
         bool(torch.ones(3).all())
 
 
+SIZES = ((64, 2, 0), (7, 3, 0), (300, 2, 10**6), (1, 2, 900), (2, 4, 5), (1500, 2, 0), (1, 3, 4095))
+
+
 @pytest.mark.parametrize("ordered", [None, True])
+@pytest.mark.parametrize("single", [False, True])
 @pytest.mark.parametrize("name", ["alibi", "learned alibi", "t5", "relative", "bias sum"])
-def test_lengths_offsets_and_batches_share_two_graphs(name, ordered):
-    """One graph for one token, one for all other lengths: torch has a rule of its own for 1."""
+def test_lengths_offsets_and_batches_share_two_graphs(name, ordered, single):
+    """One graph for one token, one for all other lengths: torch has a rule of its own for 1.
+
+    Without that rule single samples share them, too.
+    """
     bias = next(case for case in ENCODINGS if case.name == name).make()
     counter = CompileCounter()
 
@@ -185,17 +193,10 @@ def test_lengths_offsets_and_batches_share_two_graphs(name, ordered):
         return attend(x, x, x, bias=bias, q_positions=at, causal=True, ordered=ordered)
 
     compiled = torch.compile(of, backend=counter, fullgraph=True, dynamic=True)
-    for length, batch, offset in (
-        (64, 2, 0),
-        (7, 3, 0),
-        (300, 2, 10**6),
-        (1, 2, 900),
-        (2, 4, 5),
-        (1500, 2, 0),
-        (1, 3, 4095),
-    ):
+    sizes = (*SIZES, (50, 1, 9), (1, 1, 70)) if single else SIZES
+    for length, batch, offset in sizes:
         x, at = torch.randn(batch, HEADS, length, 8), pm.sequence(length, offset=offset)
-        with torch.no_grad():
+        with torch.no_grad(), config.patch(backed_size_oblivious=single):
             assert torch.allclose(compiled(x, at), of(x, at), atol=1e-5)
     assert counter.frame_count <= 2
 

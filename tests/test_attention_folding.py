@@ -87,7 +87,7 @@ def test_gradients_of_slopes_are_those_of_a_mask(dtype):
     (wanted,) = torch.autograd.grad(got, module.log_slopes, out.to(dtype).double())
     got = attend(*low, **options)
     (found,) = torch.autograd.grad(got, module.log_slopes, out.to(dtype))
-    assert (found - wanted).abs().max() <= 2 * torch.finfo(dtype).eps ** 0.8 * wanted.abs().max()
+    assert (found - wanted).abs().max() <= 4 * torch.finfo(dtype).eps ** 0.8 * wanted.abs().max()
 
 
 @pytest.mark.parametrize("bias", [None, pm.ALiBi(4)], ids=["none", "ALiBi"])

@@ -12,6 +12,7 @@ from torch import nn
 import posenc_mm
 from posenc_mm import presets, scaling, streams
 from posenc_mm.catalogue import entries, find
+from posenc_mm.catalogue.explaining import explain
 from posenc_mm.catalogue.listing import markdown, records, text
 from posenc_mm.placed import Placed
 
@@ -63,6 +64,9 @@ BEYOND = {
     "T5Bias": "alike",
     "ShawBias": "alike",
     "ERPE": "alike",
+    "Holidays": "no",  # of moments a day is not far: after its years they are refused
+    "Calendar": "yes",
+    "LearnedSeasonal": "yes",
     "IRPE": "alike",
     "RelativeBias": "rescaled",
     "ContinuousBias": "yes",
@@ -146,6 +150,13 @@ def test_where_it_acts(name, on):
     assert one(name).acts_on == on
 
 
+def test_what_acts_after_the_softmax_is_not_said_to_be_added_to_logits():
+    assert "acts on   the attention weights, after the softmax" in explain(one("ERPE"))
+    title, *rows = text([one("ERPE"), one("ALiBi")]).split("\n\n")[1].splitlines()
+    assert title == "Added to the attention weights, after the softmax (slot: bias)"
+    assert [row.split()[0] for row in rows] == ["name", "ERPE"]
+
+
 @pytest.mark.parametrize(("name", "moves"), RELATIVE.items())
 def test_relative_or_absolute(name, moves):
     assert one(name).traits.relative is moves
@@ -189,7 +200,19 @@ def test_the_list_fits_a_terminal_and_names_everything():
     rows = [line.split() for line in lines if line.startswith("  ")]
     assert {each.name for each in EVERY} <= {row[0].rstrip(",") for row in rows if row}
     (row,) = (row for row in rows if row[0] == "ALiBi")
-    assert row == ["ALiBi", "any", "no", "relative", "yes", "Press", "et", "al.", "2022,", "2023"]
+    assert row == [
+        "ALiBi",
+        "any",
+        "no",
+        "relative",
+        "yes",
+        "Press",
+        "et",
+        "al.",
+        "2022,",
+        "others",
+        "2023",
+    ]
 
 
 def test_the_scalings_that_keep_caches_right():

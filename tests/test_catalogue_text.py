@@ -61,6 +61,7 @@ def test_latex_that_is_not_known_is_refused(latex):
 def test_markup_is_taken_off():
     said = unmarked("``a = 1``\n  and **never** :class:`~x.y.Z`, :func:`x.f`, :math:`p_a`")
     assert said == "a = 1 and never Z, x.f, pₐ"
+    assert unmarked("**pass** ``(H * D) ** -0.5``") == "pass (H * D) ** -0.5"
 
 
 class Documented:

@@ -182,3 +182,52 @@ def test_loaded_models_take_what_is_advised():
     larger = choose(Situation("images", grid="changes", pretrained="learned"))
     grids = [tuple(run(one.loaded)["vit"].patch_embed.grid_size) for one in larger.recommended]
     assert sorted(grids) == [(12, 12), (18, 18)]
+
+
+def test_where_inputs_grow_no_baseline_is_advised_that_reads_no_further():
+    """Sines of positions that no training saw: measured last of all, on text and on pictures."""
+    growing = [
+        Situation("text", length="growing", kernel="flash"),
+        Situation("video", length="growing"),
+        Situation("video", grid="changes"),
+    ]
+    for situation in growing:
+        advice = choose(situation, EVIDENCE)
+        assert "sinusoidal" not in {one.name for one in advice.recommended}
+        assert any("sinusoidal" in each.classic.advice for each in advice.classic), "but it is told"
+
+
+def test_what_is_nearby_orders_the_usual_advice_where_nothing_else_was_measured():
+    names = {
+        length: [one.name for one in choose(Situation("text", length=length), EVIDENCE).recommended]
+        for length in ("fixed", "growing")
+    }
+    assert names == {"fixed": ["rope", "learned"], "growing": ["alibi", "rope"]}
+
+
+def test_who_leads_only_among_what_fits_is_said_to():
+    advice = choose(Situation("text", length="growing", kernel="flash"), EVIDENCE)
+    shown = text(advice)
+    assert "Leads by more than chance of what fits here: rope" in " ".join(shown.split())
+    assert "lower is better; * leads of what fits here" in shown
+    whole = text(choose(Situation("text", length="growing", causal=True), EVIDENCE))
+    assert "lower is better; * leads\n" in whole and "what fits here" not in whole
+    assert "lower is better; not repeated, so none leads\n" in whole
+
+
+def test_rotary_that_is_read_further_is_stretched():
+    (rope,) = choose(Situation("text", length="growing", kernel="flash"), EVIDENCE).recommended
+    model = run(rope.python)["model"]
+    assert "scaling=YaRN(factor=2.0, original_length=12" in repr(model.rotary)
+
+
+def test_a_trained_rotation_on_other_sizes_is_advised_by_those_who_do_so():
+    """EVA-02 rescales positions to the trained grid; RoPE-ViT lets them go on."""
+    situation = Situation("images", grid="changes", pretrained="rotary")
+    said = {each.classic.options: each.classic.source for each in choose(situation).classic}
+    assert "2303.11331" in said[("rescaled",)] and "2403.13298" in said[("none",)]
+
+
+def test_a_resized_table_of_a_text_has_to_be_trained_on():
+    (one,) = choose(Situation("text", length="growing", pretrained="learned")).recommended
+    assert any("train on" in reason for reason in one.why)

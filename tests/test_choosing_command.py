@@ -57,9 +57,10 @@ def test_what_is_not_of_a_modality_is_not_asked_and_a_cache_of_causal_models_onl
 
 def test_other_answers_are_asked_again():
     said = []
-    situation = ask(answers("sound", "9", "0", "TEXT ", "", "", "no", ""), said.append)
+    # A raised two is a digit, and no number.
+    situation = ask(answers("sound", "9", "0", "²", "TEXT ", "", "", "no", ""), said.append)
     assert situation == Situation("text")
-    assert sum("got " in line for line in said) == 3
+    assert sum("got " in line for line in said) == 4
 
 
 def test_answers_that_end_are_an_error():
@@ -74,6 +75,22 @@ def test_at_a_terminal_without_options_it_asks(monkeypatch, capsys):
     out, err = capsys.readouterr()
     assert json.loads(out)["situation"]["modality"] == "images"
     assert "What are your tokens?" in err
+
+
+def test_yes_and_no_answer_questions_that_ask_for_them():
+    assert ask(answers("text", "yes", "no", "", "", "any"), lambda line: None) == Situation(
+        "text", length="growing", causal=True
+    )
+
+
+def test_who_interrupts_the_questions_sees_no_traceback(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    monkeypatch.setattr(builtins, "input", interrupted)
+    assert main(["choose"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
 
 
 def test_without_a_terminal_and_options_it_shows_help_and_an_example(monkeypatch, capsys):

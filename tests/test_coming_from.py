@@ -22,7 +22,8 @@ COARSE = {"Axial, in pixels": 2e-4}  # angles of hundreds of radians in the peer
 def project(tmp_path, monkeypatch):
     """A project with the files that people paste, to save checkpoints in."""
     monkeypatch.chdir(tmp_path)
-    for name in ("layers", "layers.Embed", "utils", "utils.timefeatures"):
+    pasted = ("layers", "layers.Embed", "utils", "utils.timefeatures", "llama", "llama.model")
+    for name in pasted:
         monkeypatch.setitem(sys.modules, name, coming_old)
 
 
@@ -63,6 +64,8 @@ WRONG = [
     ("A whole decoder", "YaRN(4.0", "YaRN(4.5"),
     ("timeF", 'positions("s")', 'positions("s") + 3600'),
     ("learned and fixed", 'positions("s")', 'positions("s") + 3600'),
+    ("Meta's Llama", "offset=7", "offset=6"),
+    ("A learned table", '["weight"]', '["weight"].flip(0)'),
     ("A checkpoint", "sequence(len(words))", "sequence(len(words), 1)"),
     ("Another layout", 'target="half"', 'target="interleaved"'),
 ]

@@ -103,12 +103,15 @@ def test_positions_of_each_sample_and_rows_of_padding():
     near(layer.even_mean, even_mean)
 
 
-def test_whole_distances_share_bins_of_whole_widths():
-    weights = torch.full((1, 1, 100, 100), 0.01)
-    found = attention_by_distance([AttentionMap("a", weights)], pm.sequence(100), bins=32)
-    assert found.edges.diff().unique().tolist() == [4.0] and found.edges[-1] == 100
-    near(found.layers[0].mass[0], found.layers[0].even.tolist())
-    near(found.layers[0].mean, [sum(abs(i - j) for i in range(100) for j in range(100)) / 1e4])
+@pytest.mark.parametrize("step", [1, 16])
+def test_whole_distances_share_bins_of_whole_steps(step):
+    """Bins of 50 hold three distances of 16 each, then four: a comb in the picture."""
+    even, points = torch.full((1, 1, 100, 100), 0.01), pm.sequence(100) * step + 5.5
+    found = attention_by_distance([AttentionMap("a", even)], points, bins=32)
+    assert found.edges.diff().unique().tolist() == [4.0 * step] and found.edges[-1] == 100 * step
+    apart = [abs(i - j) for i in range(100) for j in range(100)]
+    near(found.layers[0].mass[0], [sum(d // 4 == x for d in apart) / 1e4 for x in range(25)])
+    near(found.layers[0].mean, [step * sum(apart) / 1e4], 1e-6 * step)
 
 
 def test_moments_are_subtracted_before_they_are_rounded():
@@ -145,6 +148,7 @@ def test_alibi_attends_nearer_than_no_encoding():
     ("given", "why"),
     [
         ({"maps": []}, "maps must be"),
+        ({"maps": [AttentionMap("a", softmax(b, 1, 4, 4)) for b in (4, 1)]}, r"\[1, 4\].*windows"),
         ({"positions": pm.sequence(5)}, r"among the 5 tokens .* got .*\(1, 1, 4, 4\).*'a'"),
         ({"prefix": 1}, "among the 5 tokens"),
         ({"positions": torch.zeros(3, 4, 1)}, "of 3 samples"),

@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from threading import Thread
 
 import oracles
 import oracles_attention
@@ -11,6 +12,7 @@ from torch import nn
 from torch.nn import functional as F
 
 import posenc_mm as pm
+from posenc_mm.attention.attending import OBSERVERS
 from posenc_mm.diagnostics import attention_maps
 
 BATCH, HEADS, KEY_HEADS, ROWS, WIDTH = 2, 4, 2, 11, 8
@@ -207,7 +209,7 @@ def test_modes_come_back_after_an_error():
     model = pm.Transformer(32, 1, 4)
     with pytest.raises(ValueError, match="positions"):
         attention_maps(model, torch.randn(1, 5, 32), pm.sequence(4))
-    assert all(m.training for m in model.modules())
+    assert all(m.training for m in model.modules()) and not OBSERVERS
     assert not any(
         hooks for m in model.modules() for hooks in (m._forward_hooks, m._forward_pre_hooks)
     )
@@ -218,6 +220,23 @@ def test_layers_that_share_a_module_are_told_apart():
     maps = attention_maps(nn.Sequential(attention, attention), torch.randn(1, 5, 32))
     assert [m.layer for m in maps] == ["0.attention", "0.attention #2"]
     assert not torch.equal(maps[0].weights, maps[1].weights)
+
+
+class Beside(nn.Module):
+    """Attends, while another thread does too."""
+
+    def forward(self, q):
+        other = Thread(target=pm.attend, args=(2 * q, q, q))
+        other.start()
+        other.join()
+        return pm.attend(q, q, q)
+
+
+def test_only_what_the_model_asks_for_is_in_its_maps():
+    q = torch.randn(1, 2, 5, WIDTH)
+    (found,) = attention_maps(Beside(), q)
+    assert len(OBSERVERS) == 0
+    near(found.weights, expected(q, q))
 
 
 def test_sizes_of_the_test_differ():

@@ -147,6 +147,7 @@ def test_compiled_models_run_uncompiled():
     with torch.no_grad():
         compiled(x, pm.sequence(7))
     found = attention_maps(compiled, x, pm.sequence(7))
+    assert found[0].layer == "blocks.0.attention"
     wanted = attention_maps(model, x, pm.sequence(7))
     assert torch.equal(found[0].weights, wanted[0].weights)
 
@@ -162,6 +163,7 @@ class WrittenOut(nn.Module):
         return {
             "operator": lambda: w @ q,
             "matmul": lambda: torch.matmul(w, q),
+            "bmm": lambda: w.flatten(0, 1).bmm(q.flatten(0, 1)),  # as BLOOM and DeBERTa do
             "einsum": lambda: torch.einsum("bhnm,bhmd->bhnd", w, q),
             "half": lambda: w.half().float() @ q,
             "renormed": lambda: (w / 2) @ q,
@@ -171,7 +173,7 @@ class WrittenOut(nn.Module):
         return nn.Softmax(dim=-1)(x) if self.how == "operator" else F.softmax(x, 3)
 
 
-@pytest.mark.parametrize("how", ["operator", "matmul", "einsum", "half", "renormed"])
+@pytest.mark.parametrize("how", ["operator", "matmul", "bmm", "einsum", "half", "renormed"])
 def test_what_the_values_meet_is_the_map(how):
     x = torch.randn(2, 7, 32)
     (found,) = attention_maps(WrittenOut(how), x)
@@ -194,6 +196,15 @@ def test_a_softmax_that_is_no_attention_is_no_map():
     (found,) = attention_maps(nn.Sequential(gate, WrittenOut("matmul")), x)
     (wanted,) = attention_maps(WrittenOut("matmul"), gate(x))
     assert found.layer == "1" and torch.equal(found.weights, wanted.weights)
+
+
+def test_attention_among_channels_is_refused():
+    """It multiplies values by a softmax (B, H, d, d), in which distances were looked for."""
+    xcit = pytest.importorskip("timm").create_model("xcit_nano_12_p16_224", img_size=64, depth=1)
+    for fused in (True, False):
+        xcit.blocks[0].attn.fused_attn = fused
+        with pytest.raises(ValueError, match=r"'blocks.0.attn' .*XCA attends among channels"):
+            attention_maps(xcit, torch.randn(1, 3, 64, 64))
 
 
 class FlashAttention(nn.Module):

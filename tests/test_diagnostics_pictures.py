@@ -46,7 +46,14 @@ def test_attention_by_distance(theme):
         values = [patch.get_data().values for patch in panel.patches]
         np.testing.assert_allclose(values, [*layer.mass.tolist(), layer.even.tolist()])
         assert panel.get_xlabel() == "distance (patches)" and layer.layer in panel.get_title()
+    (told,) = first.get_legend().get_texts()
+    assert told.get_text() == "even attention"  # over the points, it was not to be read
     picture.canvas.draw()
+
+
+def test_a_layer_is_a_whole_number():
+    panel = plots.attention_by_distance(distances(1)).axes[0]
+    assert [x for x in panel.get_xticks() if 0.6 <= x <= 1.4] == [1.0]
 
 
 def test_many_layers_are_chosen_evenly_and_the_title_says_so():
@@ -67,6 +74,8 @@ def test_effective_context(theme):
     assert [4.0, 4.0] in [list(line.get_xdata()) for line in panel.lines]
     curve = next(line for line in panel.lines if len(line.get_xdata()) == 4)
     np.testing.assert_allclose(curve.get_ydata(), losses)
+    one = plots.effective_context(found._replace(effective=1), theme=theme).axes[0]
+    assert one.get_title() == "Effective context: 1 token"
     # 64 would be written over 70.
     assert sorted(panel.get_xticks()) == [1, 4, 70]
 
@@ -81,6 +90,9 @@ def test_shift(theme):
     (panel,) = plots.shift(moved, theme=theme).axes
     assert labelled(panel)
     np.testing.assert_allclose([bar.get_height() for bar in panel.patches], moved.errors)
+    ends = np.array(panel.collections[0].get_segments())
+    np.testing.assert_allclose(ends[:, :, 1], moved.stayed[:, None].expand(-1, 2))
+    assert (ends[1:, 0, 0] > ends[:-1, 1, 0]).all(), "each stands over its own bar"
     assert [label.get_text() for label in panel.get_xticklabels()] == ["+1, 0", "−1, +1"]
 
 

@@ -5,7 +5,12 @@ import torch
 from torch import nn
 
 import posenc_mm as pm
-from posenc_mm.diagnostics import shift_contents, shift_positions
+from posenc_mm.diagnostics import (
+    attention_maps,
+    effective_context,
+    shift_contents,
+    shift_positions,
+)
 
 
 def near(found, wanted, atol=1e-12):
@@ -131,3 +136,23 @@ def test_a_module_is_looked_at_without_dropout_and_goes_on_training():
     state = torch.get_rng_state()
     assert shift_contents(features, torch.ones(1, 3, 12, 16), 4).errors.max() < 1e-6
     assert features[1].training and torch.equal(torch.get_rng_state(), state)
+
+
+def test_no_diagnostic_leaves_a_graph_behind_in_a_compiled_model():
+    """Other lengths made a training compile, again and again, until compilers gave up on it."""
+    from torch._dynamo.utils import counters
+
+    embedding, network = nn.Embedding(7, 32), pm.Transformer(32, 1, 2, causal=True)
+    network.compile(backend="eager", fullgraph=True)
+
+    def model(tokens, offset=0):
+        return network(embedding(tokens).detach(), pm.sequence(tokens.shape[1], offset=offset))
+
+    tokens = torch.randint(7, (2, 20))
+    model(tokens)
+    before = counters["stats"]["unique_graphs"]
+    effective_context(model, tokens, last=2)
+    shift_positions(lambda offset: model(tokens, offset), [1, 2])
+    attention_maps(network, embedding(tokens).detach(), pm.sequence(20))
+    model(tokens)
+    assert counters["stats"]["unique_graphs"] == before > 0

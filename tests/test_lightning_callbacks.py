@@ -144,7 +144,8 @@ def test_every_nth_validation_is_looked_at_and_a_restart_counts_on(tmp_path):
     seen = []
     model, looking = Toy(seen=seen), AttentionDistance(every=3, samples=2)
     trainer(tmp_path, [looking], logger=False, epochs=5).fit(model, loader(), loader())
-    assert seen == [(0, 2, False), (3, 2, False)]
+    check, *looks = seen  # before the training, where nothing is logged or counted
+    assert check == (0, 2, False) and looks == [(0, 2, False), (3, 2, False)]
     again = AttentionDistance(every=3)
     again.load_state_dict(looking.state_dict())
     assert again.validations == 5
@@ -172,9 +173,10 @@ def test_modules_that_do_not_say_enough_are_refused(callback, tmp_path):
     run = trainer(tmp_path, [callback], logger=False)
     with pytest.raises(ValueError, match=rf"{name} needs a method subject.*Silent has none"):
         run.fit(Silent(), loader(), loader())
-    run = trainer(tmp_path, [callback], logger=False, num_sanity_val_steps=0)
+    run = trainer(tmp_path, [callback], logger=False)
     with pytest.raises(ValueError, match=rf"{name} needs \w+ of the subject.*Identity"):
         run.fit(Empty(), loader(), loader())
+    assert run.global_step == 0, "an epoch was spent before this was said"
 
 
 def test_a_strategy_that_splits_the_model_is_refused(tmp_path):

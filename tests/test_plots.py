@@ -236,6 +236,8 @@ def test_wavelengths_by_axis_and_without_pairs_that_do_not_turn():
     for name, pair, speed in (("row", 0, 1.0), ("column", 1, 0.5), ("several axes", 2, 0.5)):
         np.testing.assert_allclose(found[name], [[pair], [2 * math.pi / speed]])
     assert len(found) == 3
+    mixed = plots.wavelengths(pm.MixedRotary(8, heads=2)).axes[0].get_lines()
+    assert [each.get_label() for each in mixed] == ["all 2 heads, several axes"], "not a row's"
 
 
 def test_a_figure_is_nobodys_business_but_its_own():
@@ -265,6 +267,7 @@ def test_a_figure_is_nobodys_business_but_its_own():
         (lambda: plots.heatmap(pm.Sinusoidal(4), pm.sequence(3)[None]), "positions must be"),
         (lambda: plots.heatmap(pm.Sinusoidal(4), pm.sequence(0)), "positions must be"),
         (lambda: plots.similarity(pm.Sinusoidal(4), pm.sequence(3), most=0), "most must be"),
+        (lambda: plots.similarity(pm.Sinusoidal(4), pm.sequence(9999)), "4,096 at most.*got 9,999"),
     ],
 )
 def test_wrong_input_is_refused_by_what_would_fit(draw, message):

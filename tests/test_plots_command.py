@@ -45,6 +45,7 @@ def test_everything_in_the_list_has_a_picture(name, monkeypatch, capsys):
     figure = command.__dict__["_drawn"]
     monkeypatch.setattr(command, "_drawn", lambda *given: drawn.append(figure(*given)) or drawn[-1])
     monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)
+    monkeypatch.setattr(command, "_fewer_colours", lambda path: None)
     code, out, err = said(capsys, name)
     assert (code, err) == (0, "")
     assert out.splitlines()[-1].startswith("The picture is at ")
@@ -59,6 +60,47 @@ def test_a_picture_is_written_where_it_says(capsys, tmp_path):
     assert out.startswith("heatmap of Sinusoidal(dim=6")
     code, out, _ = said(capsys, "ALiBi", "--heads", "3", "--out", "new/folder/bias.svg")
     assert code == 0 and (tmp_path / "new/folder/bias.svg").read_text().startswith("<?xml")
+
+
+def test_where_the_picture_is_said_to_be_it_is(capsys, tmp_path):
+    (tmp_path / "folder").mkdir()
+    for out, wanted in (("folder", "folder/ALiBi.png"), ("new/plain", "new/plain.png")):
+        assert said(capsys, "ALiBi", "--out", out)[1].endswith(f"The picture is at {wanted}\n")
+        assert (tmp_path / wanted).is_file()
+    (tmp_path / "file").touch()
+    code, _, err = said(capsys, "ALiBi", "--out", "file/x.png")
+    assert code == 2 and "cannot be written" in err and "give another --out" in err
+
+
+def test_what_is_drawn_is_told(capsys, monkeypatch):
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", lambda *_, **__: None)
+    out = said(capsys, "streams.mrope_i")[1]
+    assert out.splitlines()[0] == "stream of mrope_i", "no numbers of a tensor"
+    assert "Untrained: what it learns is as it starts" in said(capsys, "Learned")[1]
+    assert "Untrained" not in said(capsys, "Sinusoidal")[1]
+    assert said(capsys, "Rotary", "--trained", "512")[1].startswith("wavelengths of Rotary")
+    long = said(capsys, "presets.dinov3")[1].splitlines()[0]
+    assert long.endswith(" ...") and len(long) < 220
+
+
+def test_a_scaling_that_moves_is_drawn_moved_and_a_design_has_its_name(monkeypatch):
+    drawn = command.__dict__["_drawn"]
+
+    def figure(name, *typed):
+        entry = command.__dict__["_one"](name)
+        return drawn(name, entry, command.__dict__["_parser"](name, entry).parse_args(typed))[0]
+
+    before, after = (each.get_ydata() for each in figure("RIFLEx").axes[0].get_lines()[:2])
+    assert after[1] > 2 * before[1], "the pair that it slows"
+    longer = figure("RIFLEx", "--length", "512").axes[0].get_lines()[1].get_ydata()
+    assert longer[1] == pytest.approx(4 * after[1])
+    assert figure("mrope_i").get_suptitle() == "mrope_i: where the tokens of a stream are"
+
+
+def test_since_is_in_utc_unless_it_says_otherwise():
+    hour = pm.Seasonal({"day": 1})
+    for since, wanted in (("1970-01-02", 86_400), ("1970-01-02T00:00+02:00", 79_200)):
+        assert fitting.subject(hour, length=2, since=since).positions[0, 0] == wanted
 
 
 def test_options_are_the_constructors_own(capsys):
@@ -101,7 +143,18 @@ def test_a_line_of_python_is_a_name(capsys):
         (["sequence(8)"], "it is no encoding"),
         (["Rotary", "--picture", "bias"], "must be one that fits Rotary: decay, plane"),
         (["Rotary", "--picture", "pie"], "invalid choice"),
-        (["Rotary", "--hed_dim", "4"], "unrecognized arguments: --hed_dim 4"),
+        (["Rotary", "--hed_dim", "4"], "unrecognized arguments: --hed_dim 4; near: --head_dim"),
+        (["BiasSum([ALiBi(2),", "T5Bias(2)])"], "unrecognized arguments: T5Bias(2)])"),
+        (["Rotary(64"], "must be a name or one line of Python, got 'Rotary(64'"),
+        (["Sinusoidal", "--length", "0"], "length must be a whole number of at least 1"),
+        (["Sinusoidal", "--length", "-3"], "length must be a whole number of at least 1"),
+        (["Sinusoidal", "--length", "1000000000"], "at most"),
+        (["ALiBi", "--size", "0", "4"], "size must be a whole number of at least 1"),
+        (["Sinusoidal", "--length", "5000", "--picture", "similarity"], "4,096 at most"),
+        (["Seasonal", "--since", "yesterday"], "since must be an ISO date, such as 2024-03-30"),
+        (["overview", "--picture", "heatmap"], "overview is a picture itself"),
+        (["ALiBi", "--trained", "5"], "trained and wanted are for wavelengths"),
+        ([], "arguments are required: NAME\n"),
         (["Rotary", "--out", "x.foo"], "Format 'foo' is not supported"),
         (["Rotary", "--head_dim", "7"], "head_dim must be"),
         (["Rotary", "--size", "2", "3", "4"], "no positions fit"),
@@ -163,6 +216,12 @@ def test_the_page_runs_and_its_picture_is_small(capsys, tmp_path):
     for name in plots.__all__:
         assert f"`{name}(" in page
     assert (ROOT / "docs" / "encodings.png").stat().st_size < 150_000
+    kinds = sorted(each for each in command.PICTURES)
+    assert sorted({*plots.__all__} - {"overview"}) == kinds, "the overview has one of each"
+    assert len([axes for axes in plots.overview().axes if axes.get_title()]) == len(kinds)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    for text in (page, readme):
+        assert re.search(r"!\[Eight pictures.*\]\(.*encodings.png\)", text)
     commands = re.findall(r"^python -m posenc_mm plot (.*)$", page, re.M)
     import shlex
 

@@ -12,6 +12,7 @@ pytest.importorskip("matplotlib")
 import matplotlib
 import numpy as np
 import torch
+from matplotlib.dates import date2num
 
 import posenc_mm as pm
 from posenc_mm import plots
@@ -135,6 +136,10 @@ def test_seasons_of_a_zone_and_of_an_encoding():
     assert image.shape == (4, 365)
     turn = 2 * math.pi * 21 / 24  # noon in UTC is nine in the evening
     np.testing.assert_allclose(image[:2], np.repeat([[math.sin(turn)], [math.cos(turn)]], 365, 1))
+    noon = plots.seasons("Europe/London", 2024).axes[0].get_lines()[0]
+    days = np.asarray(noon.get_xdata()) - date2num(datetime(2024, 3, 31))
+    stepped = days[1:][np.diff(np.asarray(noon.get_ydata())) == -1]
+    np.testing.assert_allclose(stepped, [1 / 24])  # when clocks are set, not a day later
     with pytest.raises(ValueError, match="seasons is for a zone, or an encoding that has one"):
         plots.seasons(pm.Sinusoidal(4))
     with pytest.raises(ValueError, match="year must be from 1 to 9998"):

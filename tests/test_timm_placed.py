@@ -253,7 +253,7 @@ def test_a_block_of_ones_own_carries_rotation_and_bias():
         wanted = wanted + block.norm1(block.attn.proj(mixed.transpose(1, 2).flatten(2)))
         wanted = wanted + block.norm2(block.mlp(wanted))
         tokens.append(wanted)
-    assert_near(model.forward_features(images()), plain.norm(wanted))
+    assert_near(model.forward_features(images()), plain.norm(wanted), 5e-5)
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,12 @@
 """Attention that applies a rotation and a bias, under every usual mask."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager, ExitStack
+
 from torch import Tensor
 
 from posenc_mm.attention.blocked import in_blocks
-from posenc_mm.attention.calls import asked
+from posenc_mm.attention.calls import Call, asked
 from posenc_mm.attention.choosing import BACKENDS, Choice, choose
 from posenc_mm.attention.dense import dense, plain, with_after
 from posenc_mm.attention.flexing import flexed
@@ -11,6 +14,9 @@ from posenc_mm.attention.folding import folded
 from posenc_mm.attention.surveying import survey
 from posenc_mm.bias import AttentionBias, Contextual, ContextualBias
 from posenc_mm.rotary import Rotation
+
+# Each is told of a call for as long as it runs. A list, since compilers follow its being empty.
+OBSERVERS: list[Callable[[Call], AbstractContextManager[None]]] = []
 
 
 def attend(
@@ -107,15 +113,12 @@ def attend(
         window,
         scale,
     )
-    facts = survey(call, ordered, backend)
-    way = choose(facts, backend).backend
-    if way == "blocks":
-        return in_blocks(call, facts.tabled, facts.traced)
-    if way == "flex":
-        return flexed(call, facts.traced)
-    if way == "factors":
-        return with_after(folded(call, facts.traced), call)
-    return with_after(plain(call) if way == "sdpa" else dense(call), call)
+    if not OBSERVERS:
+        return _computed(call, ordered, backend)
+    with ExitStack() as told:
+        for observer in OBSERVERS:
+            told.enter_context(observer(call))
+        return _computed(call, ordered, backend)
 
 
 def explain(
@@ -194,6 +197,18 @@ def explain(
     )
     call.check_masks()
     return choose(survey(call, ordered, backend, every=True), backend)
+
+
+def _computed(call: Call, ordered: bool | None, backend: str) -> Tensor:
+    facts = survey(call, ordered, backend)
+    way = choose(facts, backend).backend
+    if way == "blocks":
+        return in_blocks(call, facts.tabled, facts.traced)
+    if way == "flex":
+        return flexed(call, facts.traced)
+    if way == "factors":
+        return with_after(folded(call, facts.traced), call)
+    return with_after(plain(call) if way == "sdpa" else dense(call), call)
 
 
 def _check_backend(backend: str) -> None:

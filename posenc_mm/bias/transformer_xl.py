@@ -132,6 +132,7 @@ class TransformerXLBias(ContextualBias):
             raise ValueError(f"width must be even, of sines and cosines, got width={self.width}")
         self.heads, self.head_dim, self.layout = heads, head_dim, layout
         self.base, self.std = float(base), float(std)
+        self.frequencies = geometric(self.width // 2, self.base)
         self.u, self.v = (nn.Parameter(torch.empty(heads, head_dim)) for _ in range(2))
         self.weight = nn.Parameter(torch.empty(heads, head_dim, self.width))
         self.reset_parameters()
@@ -142,8 +143,7 @@ class TransformerXLBias(ContextualBias):
             nn.init.normal_(parameter, std=self.std)
 
     def forward(self, q_positions: Tensor, k_positions: Tensor) -> Contextual:
-        row = (geometric(self.width // 2, self.base),)
-        own, others = angles(q_positions, row), angles(k_positions, row)
+        own, others = (angles(each, (self.frequencies,)) for each in (q_positions, k_positions))
         waves = Waves(self.weight * self.scale, self.v, own, others, self.layout)
         return Contextual((waves,), (Everywhere(self.u * self.scale),))
 

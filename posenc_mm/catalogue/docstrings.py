@@ -118,7 +118,9 @@ def unmarked(text: str) -> str:
         'q turns by θᵢ: see Rotary'
     """
     text = _ROLE.sub(_role, _one_line(text))
-    return re.sub(r"``([^`]*)``", r"\1", text).replace("**", "")
+    # Of code between literals' marks two stars are a power, elsewhere they are bold.
+    pieces = re.split(r"``([^`]*)``", text)
+    return "".join(p if i % 2 else p.replace("**", "") for i, p in enumerate(pieces))
 
 
 def _role(found: re.Match[str]) -> str:

@@ -8,7 +8,7 @@ from posenc_mm.catalogue.docstrings import MATH
 from posenc_mm.catalogue.example import Example
 from posenc_mm.catalogue.finding import Entry, find
 from posenc_mm.catalogue.formulas import pieces
-from posenc_mm.catalogue.listing import WIDTH, axes_in_words
+from posenc_mm.catalogue.listing import WIDTH, axes_in_words, late
 from posenc_mm.rotary import Rotary
 
 _ACTS = {
@@ -16,13 +16,14 @@ _ACTS = {
     "neighbours": "the tokens: is added to them, made from the tokens around",
     "rotation": "queries and keys: turns them",
     "logits": "the attention logits: is added to them",
+    "weights": "the attention weights, after the softmax: is added to them",
     "contents": "the attention logits: is added to them, by what query or key hold",
 }
 _BEYOND = {
     "yes": "reads positions far outside of any size like all others",
     "alike": "counts all far distances as one",
     "rescaled": "refuses positions outside of its size; rescaled ones are read between its entries",
-    "no": "refuses positions outside of its size",
+    "no": "refuses positions outside of what it was made for",
     "parts": "up to its parts",
 }
 # The smallest model of each application, over which one line of YAML goes.
@@ -88,7 +89,7 @@ def _facts(entry: Entry) -> str:
     if entry.traits is not None:
         traits = entry.traits
         rows += [
-            ("acts on", _ACTS[entry.acts_on]),
+            ("acts on", _ACTS["weights" if late(entry) else entry.acts_on]),
             ("slot", entry.slot),
             ("axes", axes_in_words(traits.axes)),
             ("learned", "up to its parts" if traits.learned == "parts" else traits.learned),

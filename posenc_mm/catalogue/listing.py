@@ -14,6 +14,7 @@ _TITLES = {
     "rotation": "Turn queries and keys (slot: rotary)",
     "logits": "Added to the attention logits (slot: bias)",
     "contents": "Added to the attention logits, by what query or key hold (slot: bias)",
+    "weights": "Added to the attention weights, after the softmax (slot: bias)",
     "scaling": "Stretch a trained rotary encoding (posenc_mm.scaling)",
     "preset": "Published encodings by name (posenc_mm.presets)",
     "design": "Where tokens are in a stream, by published designs (posenc_mm.streams)",
@@ -23,8 +24,9 @@ axes: how many numbers a position may have ("even": two for each axis of a grid)
 learned: whether training changes it; "parts" if its parts say so
 positions: "relative" if nothing changes when all tokens move alike, measured; else "absolute"
 beyond: far outside of its size it reads positions like any others ("yes"), counts all far distances
-  as one ("alike"), or refuses them, but reads another size between its entries ("rescaled"). That a
-  position is read does not say how well: python -m posenc_mm choose has measurements"""
+  as one ("alike"), refuses them ("no"), or refuses them, but reads another size between its entries
+  ("rescaled"). That a position is read does not say how well: python -m posenc_mm choose has
+  measurements"""
 _STRETCH = """\
 cache: whether keys that were rotated before stay right as the sequence grows
 temperature: whether it changes how sharp attention is, too"""
@@ -66,7 +68,7 @@ def markdown(entries: Iterable[Entry]) -> str:
             papers = ", ".join(_cited(source) for source in each.doc.references)
             years = ", ".join(map(str, each.years))
             file = f"[`{each.file}`]({each.file})"
-            lines.append(f"| `{each.name}` | {each.acts_on} | {papers} | {years} | {file} |")
+            lines.append(f"| `{each.name}` | {_kind(each)} | {papers} | {years} | {file} |")
     return "\n".join(lines)
 
 
@@ -97,7 +99,14 @@ def axes_in_words(axes: Sequence[int]) -> str:
 
 def _kind(entry: Entry) -> str:
     """What an encoding acts on; empty for what is none of its own."""
-    return entry.acts_on if entry.group in ("additive", "rotary", "bias") else ""
+    if entry.group not in ("additive", "rotary", "bias"):
+        return ""
+    return "weights" if late(entry) else entry.acts_on
+
+
+def late(entry: Entry) -> bool:
+    """Whether a bias is added behind the softmax, to the weights, not to the logits."""
+    return bool(getattr(entry.target, "after_softmax", False))
 
 
 def _head(entry: Entry) -> list[str]:
@@ -113,7 +122,8 @@ def _head(entry: Entry) -> list[str]:
 def _row(entry: Entry) -> list[str]:
     source = entry.doc.references[0]
     others = [str(year) for year in entry.years if year != source.years[0]]
-    paper = ", ".join([f"{source.short} {source.years[0]}", *others])
+    paper = f"{source.short} {source.years[0]}"
+    paper += f", others {', '.join(others)}" if others else ""
     traits = entry.traits
     if entry.group == "scaling":
         return [entry.name, _yes(entry.made.static), _yes(_heated(entry)), paper]
@@ -139,7 +149,7 @@ def _record(entry: Entry) -> dict[str, Any]:
     }
     if traits is not None:
         record |= {
-            "acts_on": entry.acts_on,
+            "acts_on": _kind(entry) or entry.acts_on,
             "slot": entry.slot,
             "axes": list(traits.axes),
             "learned": traits.learned,

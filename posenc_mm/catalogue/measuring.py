@@ -110,11 +110,13 @@ def beyond(encoding: nn.Module, axes: int, origin: int = 0) -> str:
     """
     _draw(encoding)
     near = _near(axes, origin)
-    far = _accepted(encoding, near + _FAR, near)
+    # Of moments, decades: a day is far from nothing.
+    away = _FAR + origin
+    far = _accepted(encoding, near + away, near)
     if far is None:
         return "no" if _accepted(encoding, near + 0.5, near + 0.5) is None else "rescaled"
     if isinstance(encoding, AttentionBias | ContextualBias):
-        farther = _accepted(encoding, near + 2 * _FAR, near)
+        farther = _accepted(encoding, near + 2 * away, near)
         if farther is not None and _alike(far, farther):
             return "alike"
     return "yes"

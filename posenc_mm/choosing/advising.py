@@ -85,7 +85,8 @@ def choose(situation: Situation, evidence: Evidence | None = None) -> Advice:
     comparisons which the situation is about, most often first; among equals the one that is first
     in numbers in comparisons that were not repeated, then the one of the usual advice. Where none
     was repeated, what is first in numbers is taken, and that is said. Usual advice that is not
-    contradicted fills up to two; where nothing was measured it is all there is.
+    contradicted fills up to two, but no baseline where inputs get larger. Where nothing was
+    measured it is all there is, what is contradicted least by comparisons nearby first.
 
     Args:
         situation: what the model is for.
@@ -103,7 +104,7 @@ def choose(situation: Situation, evidence: Evidence | None = None) -> Advice:
     options, left_out = _possible(situation)
     found = rankings(situation, evidence, [each.name for each in options])
     said = tuple(_compared(each, found, dict(left_out)) for each in classics(situation))
-    picked = _picked(options, found, said)
+    picked = _picked(options, found, said, situation.beyond)
     recommended = tuple(
         Recommendation(
             one.name, one.title, _why(one, situation, found, said), python(one, situation),
@@ -148,7 +149,10 @@ def _speaks(ranking: Ranking, names: tuple[str, ...]) -> bool:
 
 
 def _picked(
-    options: tuple[Option, ...], found: tuple[Ranking, ...], said: tuple[Compared, ...]
+    options: tuple[Option, ...],
+    found: tuple[Ranking, ...],
+    said: tuple[Compared, ...],
+    beyond: bool,
 ) -> tuple[Option, ...]:
     """Leaders first, then the usual advice where nothing measured speaks against it."""
     own = [each for each in found if not each.near]
@@ -161,7 +165,11 @@ def _picked(
         for each in said
         for name in each.classic.options
         if name in by_name and not _contradicted(name, each.classic, deciding)
+        if each.classic.beyond or not beyond
     ]
+    if not own:
+        near = [each for each in found if each.certain]
+        usual.sort(key=lambda name: sum(judge(e, [name]).verdict == "contradicts" for e in near))
     order = list(dict.fromkeys([*usual, *by_name]))
     leading = [name for name in order if leads[name] or hints[name]]
     leading.sort(key=lambda name: (-leads[name], -hints[name], order.index(name)))

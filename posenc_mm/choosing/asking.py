@@ -48,6 +48,9 @@ def _answer(
             return default
         if said in answers:
             return said
-        if said.isdigit() and 1 <= int(said) <= len(answers):
+        meant = [answer for answer, means in question.answers if means.split(",")[0] == said]
+        if len(meant) == 1:
+            return meant[0]  # "yes" to a question whose answer has another name
+        if said.isdecimal() and 1 <= int(said) <= len(answers):
             return answers[int(said) - 1]
         say(f"one of {', '.join(answers)}, or a number from 1 to {len(answers)}, got {said!r}")

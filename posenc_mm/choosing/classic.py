@@ -14,11 +14,12 @@ DOSOVITSKIY = "Dosovitskiy et al. 2021, https://arxiv.org/abs/2010.11929"
 BEYER = "Beyer et al. 2022, https://arxiv.org/abs/2205.01580"
 FLEXI = "Beyer et al. 2022, https://arxiv.org/abs/2212.08013"
 LIU = "Liu et al. 2021, https://arxiv.org/abs/2103.14030"
+FANG = "Fang et al. 2023, https://arxiv.org/abs/2303.11331"
 HEO = "Heo et al. 2024, https://arxiv.org/abs/2403.13298"
 ARNAB = "Arnab et al. 2021, https://arxiv.org/abs/2103.15691"
 WEI = "Wei et al. 2025, https://arxiv.org/abs/2502.05173"
 ZHAO = "Zhao et al. 2025, https://arxiv.org/abs/2502.15894"
-ZHOU = "Zhou et al. 2020, https://arxiv.org/abs/2012.07436"
+ZHOU = "Zhou et al. 2021, https://arxiv.org/abs/2012.07436"
 WANG = "Wang et al. 2024, https://arxiv.org/abs/2409.12191"
 BAI = "Bai et al. 2025, https://arxiv.org/abs/2502.13923"
 LORE = "practice"
@@ -34,6 +35,7 @@ class Classic:
         source: authors, year and address.
         stretched: likewise in comparisons of models that were trained before and then stretched.
         note: what a comparison of encodings leaves out of it.
+        beyond: whether it is meant for more than was trained, too.
     """
 
     advice: str
@@ -41,6 +43,7 @@ class Classic:
     source: str
     stretched: tuple[str, ...] = ()
     note: str = ""
+    beyond: bool = True
 
     def names(self, subject: str) -> tuple[str, ...]:
         """Give the names of what it means in comparisons of a subject."""
@@ -60,8 +63,13 @@ def classics(situation: Situation) -> tuple[Classic, ...]:
     }[situation.modality](situation)  # fmt: skip
 
 
+def _baseline(source: str) -> Classic:
+    """What to compare with: its sines of larger positions are ones that no training saw."""
+    return Classic("parameter-free baseline: sinusoidal", ("sinusoidal",), source, beyond=False)
+
+
 def _text(situation: Situation) -> tuple[Classic, ...]:
-    baseline = Classic("parameter-free baseline: sinusoidal", ("sinusoidal",), VASWANI)
+    baseline = _baseline(VASWANI)
     distance = Classic("distance matters: rotary or relative", ("rope", "t5"), f"{SU}; {SHAW}")
     if situation.length == "fixed":
         return (Classic("fixed length: learned", ("learned",), DEVLIN), distance, baseline)
@@ -74,7 +82,7 @@ def _text(situation: Situation) -> tuple[Classic, ...]:
 
 
 def _images(situation: Situation) -> tuple[Classic, ...]:
-    baseline = Classic("parameter-free baseline: sinusoidal", ("sinusoidal",), BEYER)
+    baseline = _baseline(BEYER)
     distance = Classic(
         "distance matters: rotary or relative", ("axial_rope", "relative_bias"), f"{HEO}; {LIU}"
     )
@@ -87,7 +95,7 @@ def _images(situation: Situation) -> tuple[Classic, ...]:
 def _video(situation: Situation) -> tuple[Classic, ...]:
     tables = Classic("fixed size: learned, a table for each axis", ("learned",), ARNAB)
     turned = Classic("longer, larger, unevenly: rotary on three axes", ("axial_rope",), WEI)
-    baseline = Classic("parameter-free baseline: sinusoidal", ("sinusoidal",), VASWANI)
+    baseline = _baseline(VASWANI)
     moves = situation.beyond or situation.times == "irregular"
     return (turned, baseline) if moves else (tables, turned, baseline)
 
@@ -95,7 +103,7 @@ def _video(situation: Situation) -> tuple[Classic, ...]:
 def _series(situation: Situation) -> tuple[Classic, ...]:
     calendar = Classic("people's series: the calendar", ("calendar",), ZHOU)
     true = Classic("uneven times: positions that are times", ("rope_time",), f"{SU}; {LORE}")
-    baseline = Classic("parameter-free baseline: sinusoidal", ("sinusoidal",), VASWANI)
+    baseline = _baseline(VASWANI)
     longer = Classic("longer than trained: rotary", ("rope_time", "rope_rows"), SU)
     if situation.times == "irregular":
         return (true, calendar, baseline)
@@ -136,4 +144,5 @@ def _trained(situation: Situation) -> tuple[Classic, ...]:
         return (Classic("longer than trained: YaRN, along time alone", ("yarn",), PENG),)
     if situation.modality != "images":
         return (keep,)
-    return (Classic("other sizes: positions of the trained grid", ("rescaled",), HEO), keep)
+    rescaled = Classic("other sizes: positions of the trained grid", ("rescaled",), FANG)
+    return (rescaled, Classic("other sizes: positions go on as they are", ("none",), HEO))

@@ -15,7 +15,7 @@ from posenc_mm.choosing.telling import studies, text
 
 EXAMPLE = "python -m posenc_mm choose --modality text --length growing --kv-cache yes"
 DESCRIPTION = """Name one or two encodings for what you have, say why, and show the lines of Python
-and YAML, what is usually advised, and what was measured. Without options it asks."""
+and YAML, what is usually advised, and what was measured. Without options it asks, at a terminal."""
 
 
 def register(commands: "argparse._SubParsersAction[Any]") -> None:

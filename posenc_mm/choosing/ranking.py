@@ -59,6 +59,12 @@ class Ranking:
         """Find an encoding."""
         return next((each for each in self.standings if each.encoding == encoding), None)
 
+    @property
+    def passed(self) -> bool:
+        """Whether what may not be taken is better than what leads."""
+        first = self.standings[0] if self.leaders else None
+        return first is not None and first.encoding not in self.leaders
+
     def tied(self, one: Standing, other: Standing) -> bool:
         """Tell whether two cannot be told apart."""
         if one.mean is None or other.mean is None:
@@ -149,11 +155,12 @@ def lead(ranking: Ranking) -> str:
         return "None of what may be taken here can be tested in all of these conditions."
     values = [ranking.standing(name) for name in ranking.leaders]
     shown = ", ".join(f"{s.encoding} {number(s.mean)}" for s in values if s is not None)
+    fits = " of what fits here" if ranking.passed else ""
     if not ranking.certain:
-        return f"First in numbers: {shown}. Not repeated, so chance cannot be ruled out."
+        return f"First in numbers{fits}: {shown}. Not repeated, so chance cannot be ruled out."
     if len(ranking.leaders) == 1:
-        return f"Leads by more than chance: {shown}."
-    return f"Lead, and cannot be told apart: {shown}."
+        return f"Leads by more than chance{fits}: {shown}."
+    return f"Lead{fits}, and cannot be told apart: {shown}."
 
 
 @dataclass(frozen=True)

@@ -128,6 +128,10 @@ def _larger(one: Option, situation: Situation, names: dict[str, set[str]]) -> li
         lines = [f"larger = rescale({cells}, {grown}, {sizes})  # in cells of the trained grid"]
     else:
         lines = [f"larger = {cells}"]
+        if one.name == "rope":
+            names["posenc_mm.scaling"] = {"YaRN"}
+            yarn = f"YaRN({GROWTH}.0, original_length={sizes[0]})"
+            lines.insert(0, f"model.rotary = Rotary(head_dim={HEAD_DIM}, scaling={yarn})")
         if one.reads == "resized":
             own.add("resized")
             slot = "additive" if "additive" in one.parts(situation) else "bias"
@@ -191,6 +195,7 @@ def yaml(one: Option, situation: Situation) -> str:
         note += "# fit trains anew; a trained model is read by python -m text extend\n"
     config = dict(one.config)
     if situation.modality == "images" and situation.pretrained != "no":
+        note += "# its own encoding stays; other sizes: python -m vision resize\n"
         config |= {"network_args": "{pretrained: true}", "keep_native": True}
         return note + as_yaml({}, True, config)
     return note + as_yaml(one.parts(situation), app is not None, config)

@@ -118,7 +118,9 @@ def table(ranking: Ranking) -> list[str]:
     columns = zip(heads, *body, strict=True)
     widths = [max(map(len, [*head, *cells])) for head, *cells in columns]
     longest = max(len(line) for name in names for line in name)
-    lines = [f"  {ranking.metric}, {ranking.better} is better; * leads"]
+    leads = "* leads" if ranking.certain else "not repeated, so none leads"
+    leads += " of what fits here" if ranking.certain and ranking.passed else ""
+    lines = [f"  {ranking.metric}, {ranking.better} is better; {leads}"]
     for level in range(max(map(len, heads))):
         cells = [head[level] if level < len(head) else "" for head in heads]
         lines.append(_row("", "", cells, widths, longest))

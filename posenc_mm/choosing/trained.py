@@ -83,9 +83,12 @@ PATCHES = option(
 BICUBIC, TABLE = (
     option(
         name, f"its own table, resized{how}", added("Learned"), "resized",
-        "What was learnt is kept: it is read between its entries.", explain="Learned",
+        "What was learnt is kept: it is read between its entries.", *facts, explain="Learned",
     )
-    for name, how in (("bicubic", " by bicubic weights"), ("resized", ""))
+    for name, how, *facts in (
+        ("bicubic", " by bicubic weights"),
+        ("resized", "", "Neighbours come closer than in training: train on, above all a decoder."),
+    )
 )  # fmt: skip
 BIAS = option(
     "resized_bias", "its own bias table, resized", biased("RelativeBias"), "resized",

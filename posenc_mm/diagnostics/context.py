@@ -53,7 +53,8 @@ def effective_context(
 
     Args:
         model: a causal language model, tokens ``(B, N)`` to logits ``(B, N, V)``, or to something
-            that has them as ``logits``, as models of transformers do.
+            that has them as ``logits``, as models of transformers do. A module is evaluated without
+            dropout; a function runs as it is.
         tokens: ``(B, N)`` integers, without padding.
         contexts: to measure; powers of two and the longest possible, ``N - last``, unless given.
         last: how many tokens of each sample are predicted :math:`(T = B \cdot last)`.

@@ -72,13 +72,15 @@ def attention_by_distance(
         positions: of the tokens that have a place, ``(N, A)``, or ``(B, N, A)`` if they differ.
         prefix: how many tokens without a place come first, such as a class token.
         mask: ``(B, N)``, true where such a token is real: others ask nothing.
-        bins: how many at most. Between whole positions they are of a whole width.
+        bins: how many at most. Between whole positions their width is in whole steps, of which all
+            differences are multiples: 16 for patches of 16 rows.
 
     Returns:
         Mass per bin and mean distance of each head, and what even attention would have.
 
     Raises:
-        ValueError: there is no map, a map is not among these tokens, or ``mask`` is another shape.
+        ValueError: there is no map, a map is not among these tokens, maps are of unlike numbers of
+            samples, as those of windows are, or ``mask`` is another shape.
 
     Example:
         >>> from posenc_mm import sequence
@@ -96,11 +98,17 @@ def attention_by_distance(
             f"positions must be (N, A) or (B, N, A) of a token or more, got shape "
             f"{tuple(positions.shape)}"
         )
+    samples = sorted({len(each.weights) for each in maps})
+    if len(samples) > 1:
+        raise ValueError(
+            f"maps must be of the same samples, got {samples} of them: where attention is among "
+            f"the tokens of windows, give the maps of one stage, and the positions in a window"
+        )
     points = positions if positions.ndim == 3 else positions.unsqueeze(0)
     # Differences first: moments are whole numbers too large for a float.
     apart = (points.unsqueeze(2) - points.unsqueeze(1)).double()
     distance = apart.square().sum(-1).sqrt()
-    edges = _edges(distance, bins, whole=bool((apart == apart.round()).all()))
+    edges = _edges(distance, bins, _step(apart))
     index = torch.bucketize(distance, edges[1:-1].contiguous(), right=True)
     tokens = prefix + points.shape[1]
     layers = []
@@ -110,11 +118,19 @@ def attention_by_distance(
     return Distances(edges, tuple(layers))
 
 
-def _edges(distance: Tensor, bins: int, whole: bool) -> Tensor:
+def _step(apart: Tensor) -> int:
+    """Of which whole differences are multiples; 0 if they are not whole."""
+    if not bool((apart == apart.round()).all()):
+        return 0
+    # What divides the differences from the first token divides them all.
+    return math.gcd(*apart[:, 0].long().flatten().tolist()) or 1
+
+
+def _edges(distance: Tensor, bins: int, step: int) -> Tensor:
     furthest = float(distance.max())
     width = furthest / bins
-    if whole:
-        width = float(math.ceil((math.floor(furthest) + 1) / bins))
+    if step:
+        width = float(step * math.ceil((math.floor(furthest / step) + 1) / bins))
         bins = math.floor(furthest / width) + 1
     device = distance.device
     edges = torch.arange(bins + 1, dtype=torch.float64, device=device) * (width or 1.0)

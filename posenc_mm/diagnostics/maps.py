@@ -1,9 +1,7 @@
 """The attention weights of any model, layer by layer."""
 
-import warnings
 from typing import Any
 
-import torch
 from torch import nn
 
 from posenc_mm.diagnostics.quiet import undisturbed
@@ -44,11 +42,8 @@ def attention_maps(model: nn.Module, *inputs: Any, **keywords: Any) -> list[Atte
         (['blocks.0.attention', 'blocks.1.attention'], torch.Size([1, 2, 5, 5]))
     """
     watch = Watch()
-    with undisturbed(model), warnings.catch_warnings():
-        # Uncompiled is what is wanted here, of FlexAttention too.
-        warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
-        with torch.compiler.set_stance("force_eager"), watch.on(model):
-            model(*inputs, **keywords)
+    with undisturbed(model), watch.on(model):
+        model(*inputs, **keywords)
     if watch.refused:
         layer, why = next(iter(watch.refused.items()))
         more = f" ({len(watch.refused)} layers in all)" if len(watch.refused) > 1 else ""

@@ -1,6 +1,7 @@
 """Running a model such that nothing of it is another afterwards."""
 
 import random
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -11,6 +12,8 @@ from torch import nn
 @contextmanager
 def undisturbed(*parts: object) -> Iterator[None]:
     """Evaluate models within: no dropout, no gradients; modes and random numbers come back.
+
+    What is compiled runs uncompiled, so that other lengths leave no graphs behind in a training.
 
     Args:
         parts: models; whatever is no module is left alone.
@@ -23,7 +26,14 @@ def undisturbed(*parts: object) -> Iterator[None]:
     tensors = [x for model in models for x in (*model.parameters(), *model.buffers())]
     devices = sorted({x.device.index or 0 for x in tensors if x.device.type == "cuda"})
     drawn = random.getstate()
-    with torch.random.fork_rng(devices), torch.no_grad():
+    with (
+        torch.random.fork_rng(devices),
+        torch.no_grad(),
+        torch.compiler.set_stance("force_eager"),
+        warnings.catch_warnings(),
+    ):
+        # That is what is wanted here, of FlexAttention too.
+        warnings.filterwarnings("ignore", message="flex_attention called without torch.compile")
         # Not eval(): some modules do more there than to take a mode.
         for module, _ in modes:
             module.training = False

@@ -48,8 +48,8 @@ def shift_positions(
     only. It is above 0 for an absolute one, and tells how much the model makes of it.
 
     Args:
-        output: gives the output with all positions moved by an offset; a module is evaluated
-            without dropout.
+        output: gives the output with all positions moved by an offset. A module is evaluated
+            without dropout; a function runs as it is: call ``eval()`` on its model before.
         offsets: in the unit of the positions.
 
     Returns:
@@ -103,7 +103,8 @@ def shift_contents(
     not 0: the empty patches around lie elsewhere, seen from the contents. An absolute one has more.
 
     Args:
-        features: images ``(B, C, H, W)`` to features ``(B, D, h, w)`` of their patches.
+        features: images ``(B, C, H, W)`` to features ``(B, D, h, w)`` of their patches; a module or
+            a function, as for :func:`shift_positions`.
         images: ``(B, C, H, W)`` in whole patches.
         patch: pixels, one number or (height, width).
         moves: ``(rows, columns)`` in patches, each at most ``margin``; the eight neighbours at

@@ -1,17 +1,16 @@
 """Seeing every attention of a forward pass, by what it calls of torch."""
 
 import re
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from types import FrameType
+from threading import get_ident
 from typing import Any, NamedTuple
 
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from posenc_mm.additive import AdditiveEncoding
-from posenc_mm.attention.attending import attend
+from posenc_mm.attention.attending import OBSERVERS
 from posenc_mm.attention.calls import Call
 from posenc_mm.bias import AttentionBias, ContextualBias
 from posenc_mm.diagnostics.weights import AttentionMap, Weighed, of_call, of_kernel, wide
@@ -20,6 +19,7 @@ from posenc_mm.rotary import RotaryEncoding
 
 _ENCODINGS = (AdditiveEncoding, AttentionBias, ContextualBias, RotaryEncoding)
 _ATTENTION = re.compile(r"(Attention|Attn)(?!.*(Bias|Norm|Mask|Output|Adapter|Embed))")
+_CHANNELS = re.compile(r"XCA|ChannelAtt|CrossCovarianceAtt")
 _PRODUCTS = ("matmul", "bmm", "__matmul__", "einsum")
 _HOW = (
     "give it a fused attention that torch knows (timm: fused_attn=True; transformers: "
@@ -53,7 +53,8 @@ class Watch(TorchFunctionMode):
         self.maps: list[AttentionMap] = []
         self.refused: dict[str, str] = {}
         self._running: list[_Running] = []
-        self._asked: Call | None = None
+        self._attending = False
+        self._thread = get_ident()
         self._soft: list[Tensor] = []
         self._within = 0
 
@@ -61,33 +62,46 @@ class Watch(TorchFunctionMode):
     def on(self, model: nn.Module) -> Iterator[None]:
         """Watch the calls of a model's modules within."""
         with ExitStack() as stack:
-            for name, module in model.named_modules():
+            for path, module in model.named_modules():
+                name = ".".join(part for part in path.split(".") if part != "_orig_mod")
                 begin, end = self._hooks(name, module)
                 stack.callback(module.register_forward_pre_hook(begin).remove)
                 stack.callback(module.register_forward_hook(end, always_call=True).remove)
+            OBSERVERS.append(self._attend)
+            stack.callback(OBSERVERS.remove, self._attend)
             stack.enter_context(self)
             yield
+
+    @contextmanager
+    def _attend(self, call: Call) -> Iterator[None]:
+        """What :func:`posenc_mm.attend` was asked is noted, and not the kernels that it calls."""
+        if self._attending or get_ident() != self._thread:
+            yield
+            return
+        self._attending = True
+        try:
+            self._note(lambda: of_call(call))
+            yield
+        finally:
+            self._attending = False
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
+        if self._attending:
+            return func(*args, **kwargs)
         if name == "multi_head_attention_forward":
             self._note(lambda: _of_torch(func, args, kwargs))
-        elif "attention" in name or name == "softmax":
-            call = _asked()
-            if call is not None and call is not self._asked:
-                self._asked = call
-                self._note(lambda: of_call(call))
-            elif call is None and name == "scaled_dot_product_attention":
-                self._note(lambda: of_kernel(*args, **kwargs))
-            elif call is None and name != "softmax":
-                self._refuse(f"it calls {name}, which shows no weights: {_HOW}")
+        elif name == "scaled_dot_product_attention":
+            self._note(lambda: of_kernel(*args, **kwargs))
+        elif "attention" in name:
+            self._refuse(f"it calls {name}, which shows no weights: {_HOW}")
         elif self._soft and name in _PRODUCTS:
             self._multiplied(args)
         out = func(*args, **kwargs)
-        if name == "softmax" and _asked() is None:
+        if name == "softmax":
             self._softened(out, args, kwargs)
         elif self._soft and isinstance(out, Tensor) and self._is_soft(args):
             self._soft.append(out)
@@ -107,6 +121,10 @@ class Watch(TorchFunctionMode):
         return begin, end
 
     def _note(self, weigh: Callable[[], Weighed]) -> None:
+        kind = _kind(self._running[-1].module) if self._running else ""
+        if _CHANNELS.search(kind):
+            self._refuse(f"{kind} attends among channels, which have no places, not among tokens")
+            return
         try:
             weights, visible = weigh()
         except ValueError as error:
@@ -134,23 +152,15 @@ class Watch(TorchFunctionMode):
     def _multiplied(self, args: Any) -> None:
         first, *others = _tensors(args)
         soft = self._soft[0]
-        fits = first.ndim == 4 and first.shape[0] == soft.shape[0] and self._is_soft((first,))
+        known = self._is_soft((first,))
+        if first.ndim == 3 and len(first) == soft.shape[0] * soft.shape[1]:
+            first = first.reshape(*soft.shape[:2], *first.shape[1:])
+        fits = known and first.ndim == 4 and first.shape[0] == soft.shape[0]
         # A sink has a column of its own in the softmax, and no values.
         keys = first.shape[-1] if fits else 0
         if fits and soft.shape[-1] - keys in (0, 1) and any(keys in x.shape for x in others):
             self._soft = []
             self._note(lambda: (wide(first), None))
-
-
-def _asked() -> Call | None:
-    """What :func:`posenc_mm.attend` was asked, if it is running."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_code is attend.__code__:
-            call: Call = frame.f_locals["call"]
-            return call
-        frame = frame.f_back
-    return None
 
 
 def _of_torch(func: Any, args: Any, kwargs: Any) -> Weighed:
@@ -170,6 +180,10 @@ def _tensors(args: Any) -> list[Tensor]:
     return found
 
 
+def _kind(module: nn.Module) -> str:
+    kind: type = module._original if isinstance(module, Fronted) else type(module)
+    return kind.__name__
+
+
 def _is_attention(module: nn.Module) -> bool:
-    kind = module._original if isinstance(module, Fronted) else type(module)
-    return not isinstance(module, _ENCODINGS) and bool(_ATTENTION.search(kind.__name__))
+    return not isinstance(module, _ENCODINGS) and bool(_ATTENTION.search(_kind(module)))

@@ -38,7 +38,8 @@ class Diagnostic(Callback, ABC):
 
     Args:
         every: validations from one look to the next; the first one is looked at. Lightning's check
-            before training is none.
+            before training counts as none: it looks there too, so that a module which does not say
+            enough is refused before an epoch is spent, and logs nothing.
         samples: of the batch at most.
         theme: of the pictures, ``"light"`` or ``"dark"``.
 
@@ -98,7 +99,10 @@ class Diagnostic(Callback, ABC):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        if trainer.sanity_checking or batch_idx or dataloader_idx:
+        if batch_idx or dataloader_idx:
+            return
+        if trainer.sanity_checking:
+            self._look(trainer, pl_module, batch)
             return
         if self.validations % self.every == 0:
             self._run(trainer, pl_module, batch, "val")
@@ -127,12 +131,15 @@ class Diagnostic(Callback, ABC):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.validations = state_dict["validations"]
 
-    def _run(self, trainer: Trainer, pl_module: LightningModule, batch: Any, stage: str) -> None:
+    def _look(self, trainer: Trainer, pl_module: LightningModule, batch: Any) -> Finding:
         if not trainer.is_global_zero:
-            return
+            return Finding({}, {})
         module: Any = pl_module
         with undisturbed(module), trainer.precision_plugin.forward_context():
-            found = self.look(module.subject(batch, self.samples))
+            return self.look(module.subject(batch, self.samples))
+
+    def _run(self, trainer: Trainer, pl_module: LightningModule, batch: Any, stage: str) -> None:
+        found = self._look(trainer, pl_module, batch)
         for name, value in found.scalars.items():
             # With rank_zero_only nothing is waited for; sync_dist says that this is meant.
             pl_module.log(
@@ -148,7 +155,8 @@ class Diagnostic(Callback, ABC):
             experiment: Any = getattr(logger, "experiment", None)
             if hasattr(experiment, "add_figure"):
                 experiment.add_figure(name, picture, trainer.global_step)
-                self._say(f"{getattr(logger, 'log_dir', None) or logger.save_dir} ({name})")
+                place = getattr(logger, "log_dir", None) or logger.save_dir
+                self._say(f"{place} ({type(logger).__name__}, {name})")
                 shown = True
         if not shown:
             self._folder.mkdir(parents=True, exist_ok=True)

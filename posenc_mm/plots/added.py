@@ -114,7 +114,7 @@ def similarity(
 
     Raises:
         ValueError: another kind of encoding, ``size`` does not fit, ``most`` is below 1, ``theme``
-            unknown, or positions are not of one sample.
+            unknown, or positions are not of one sample or more than 4,096.
 
     Example:
         >>> from posenc_mm import Sinusoidal, grid
@@ -124,7 +124,7 @@ def similarity(
     kind(encoding, AdditiveEncoding, "similarity", _FITS)
     if most < 1:
         raise ValueError(f"most must be at least 1, got most={most}")
-    positions = checked(positions, encoding)
+    positions = checked(positions, encoding, most=4096)
     alike = cosines(encoding, positions)
     title = f"{type(encoding).__name__}: cosine similarity of positions"
     layout = grid_of_tokens(positions, size)

@@ -102,18 +102,20 @@ def day(axes: Axes, look: Theme, zone: Zone, start: int, end: int) -> AxesImage:
         aspect="auto",
         origin="lower",
     )
-    east = torch.as_tensor(offsets_at(midnights, zone)).expand(len(midnights))
+    steps = [at for at, _ in changes(zone, start, end)]
+    moments = torch.cat([midnights, torch.tensor(steps, dtype=midnights.dtype)]).sort().values
+    east = torch.as_tensor(offsets_at(moments, zone)).expand(len(moments))
     for hour, colour in ((12, "#1A1A1A"), (0, "#F2F2F2")):
         at = (hour - numbers(east) / 3600) % 24
         # No line from one end of the day to the other.
         at[1:][np.abs(np.diff(at)) > 12] = np.nan
-        axes.plot(dates(midnights, "s"), at, color=colour, linewidth=1.4, drawstyle="steps-post")
-        middle = int(np.argmin(np.abs(np.arange(len(at)) - len(at) // 12)))
+        axes.plot(dates(moments, "s"), at, color=colour, linewidth=1.4, drawstyle="steps-post")
+        middle = len(at) // 12
         name = "noon" if hour else "midnight"
         high = at[middle] > 20
         axes.annotate(
             name,
-            (_date(start + middle * _DAY), at[middle]),
+            (_date(int(moments[middle])), at[middle]),
             xytext=(0, -4 if high else 4),
             textcoords="offset points",
             color=colour,

@@ -1,11 +1,14 @@
 """The command ``plot``: a picture of anything that has a name, written to a file."""
 
 import argparse
+import difflib
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from torch import nn
 
 from posenc_mm.catalogue.finding import Entry, find
 
@@ -18,7 +21,7 @@ _SPECIAL = ("overview", "seasons", "streams")
 _EPILOG = """\
 names:
   any that "python -m posenc_mm list" shows, in upper or lower case; or one line of Python;
-  overview   six pictures in one
+  overview   eight pictures in one
   seasons    a year on the clocks of a zone (--zone Europe/London --year 2024)
   streams    where text, an image, a video and a sound are (one design: its name, as mrope_i)
 
@@ -46,7 +49,10 @@ def register(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") ->
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     shown.add_argument("name", metavar="NAME", help="what to draw")
-    shown.add_argument("options", nargs=argparse.REMAINDER, help="for it, and for the picture")
+    options = shown.add_argument(
+        "options", nargs=argparse.REMAINDER, help="for it, and for the picture"
+    )
+    options.required = False  # before Python 3.13 a remainder is said to be missing
     shown.set_defaults(run=run)
 
 
@@ -58,23 +64,53 @@ def run(arguments: argparse.Namespace) -> None:
 
     Raises:
         ValueError: matplotlib is missing, nothing has that name, an argument or a picture does not
-            fit, or the file cannot be written.
+            fit, memory does not suffice, or the file cannot be written.
     """
     if find_spec("matplotlib") is None:
         raise ValueError('plot needs matplotlib: pip install "posenc_mm[plot]"')
     name = arguments.name
     entry = None if name.casefold() in _SPECIAL or "(" in name else _one(name)
-    asked = _parser(name, entry).parse_args(arguments.options)
-    made, told, stem = _drawn(name, entry, asked)
-    path = Path(asked.out or f"{stem}.png")
+    asked, unknown = _parser(name, entry).parse_known_args(arguments.options)
+    if unknown:
+        raise ValueError(_unknown(name, entry, unknown, asked))
     try:
+        made, told, stem = _drawn(name, entry, asked)
+        path = _path(asked.out, stem)
         path.parent.mkdir(parents=True, exist_ok=True)
         more: dict[str, Any] = {"pil_kwargs": {"optimize": True}} if path.suffix == ".png" else {}
         made.savefig(path, **more)
+        if stem == "overview" and more:
+            _fewer_colours(path)
     except OSError as wrong:
-        raise ValueError(f"the picture cannot be written: {wrong}") from None
+        raise ValueError(f"the picture cannot be written: {wrong}; give another --out") from None
+    except MemoryError as wrong:
+        raise ValueError(f"too large to draw: {wrong}; give smaller sizes") from None
     print(told)
     print(f"The picture is at {path}")
+
+
+def _fewer_colours(path: Path) -> None:
+    """Keep five bits of each colour: of so many panels that saves a third of the bytes."""
+    from matplotlib.image import imread, imsave
+
+    drawn = (255 * imread(path)).round().astype("uint8")
+    imsave(path, drawn & 0xF8 | drawn >> 5, pil_kwargs={"optimize": True})
+
+
+def _path(out: str | None, stem: str) -> Path:
+    """Where the picture is to be: matplotlib adds a suffix without a word."""
+    path = Path(out or f"{stem}.png")
+    if path.is_dir():
+        return path / f"{stem}.png"
+    return path if path.suffix else path.with_suffix(".png")
+
+
+def _unknown(name: str, entry: Entry | None, words: list[str], asked: argparse.Namespace) -> str:
+    known = [f"--{key.removeprefix('own.')}" for key in vars(asked)]
+    near = [flag for word in words for flag in difflib.get_close_matches(word, known, n=2)]
+    hint = f"; near: {', '.join(dict.fromkeys(near))}" if near else ""
+    called = entry.name if entry else repr(name)
+    return f"unrecognized arguments: {' '.join(words)}{hint}. {PROGRAM} {called} --help lists all"
 
 
 def _one(name: str) -> Entry:
@@ -88,9 +124,8 @@ def _one(name: str) -> Entry:
 
 
 def _parser(name: str, entry: Entry | None) -> argparse.ArgumentParser:
-    made = argparse.ArgumentParser(
-        usage=f"{PROGRAM} {entry.name if entry else name!r} [options]", allow_abbrev=False
-    )
+    called = f"{PROGRAM} {entry.name if entry else repr(name)}"
+    made = argparse.ArgumentParser(prog=called, usage=f"{called} [options]", allow_abbrev=False)
     shown = made.add_argument_group("picture")
     shown.add_argument("--picture", choices=PICTURES, help="the most telling one unless given")
     shown.add_argument("--out", help="file; its suffix says the format; NAME.png unless given")
@@ -124,8 +159,10 @@ def _drawn(name: str, entry: Entry | None, asked: argparse.Namespace) -> tuple["
     from posenc_mm.plots import fitting, words
 
     special = name.casefold()
+    if special in ("overview", "seasons") and asked.picture not in (None, special):
+        raise ValueError(f"{special} is a picture itself, got --picture {asked.picture}")
     if special == "overview":
-        return plots.overview(theme=asked.theme), "Six kinds of encodings", special
+        return plots.overview(theme=asked.theme), "Eight pictures of encodings", special
     if special == "seasons":
         told = f"The clocks of {asked.zone} in {asked.year}"
         return plots.seasons(asked.zone, asked.year, theme=asked.theme), told, special
@@ -135,6 +172,8 @@ def _drawn(name: str, entry: Entry | None, asked: argparse.Namespace) -> tuple["
         made: Any = Layout()
     elif entry is None:
         made = words.expression(name)
+        if isinstance(made, str):
+            raise ValueError(f"NAME must be a name or one line of Python, got {name!r}")
     else:
         made = fitting.make(entry, _given(entry, asked, words.value))
     stem = entry.name if entry else special if special == "streams" else type(made).__name__
@@ -144,11 +183,22 @@ def _drawn(name: str, entry: Entry | None, asked: argparse.Namespace) -> tuple["
         raise ValueError(
             f"picture must be one that fits {stem}: {', '.join(fits)}, got {asked.picture}"
         )
-    picture = asked.picture or fits[0]
+    picture = asked.picture or _telling(stem, fits, asked)
     others = [each for each in fits if each != picture]
-    told = f"{picture} of {_short(subject.made)}"
+    told = f"{picture} of {stem if picture == 'stream' else _short(subject.made)}"
+    if isinstance(subject.made, nn.Module) and any(True for _ in subject.made.parameters()):
+        told += "\nUntrained: what it learns is as it starts"
     told += f"\nOther pictures of it: {', '.join(others)} (--picture)" if others else ""
-    return _picture(picture, subject, asked), told, stem
+    return _picture(picture, subject, asked, entry), told, stem
+
+
+def _telling(stem: str, fits: Sequence[str], asked: argparse.Namespace) -> str:
+    """The most telling picture, or that of lengths if there are any."""
+    if asked.trained is None and asked.wanted is None:
+        return fits[0]
+    if "wavelengths" not in fits:
+        raise ValueError(f"trained and wanted are for wavelengths, of which {stem} has none")
+    return "wavelengths"
 
 
 def _given(entry: Entry, asked: argparse.Namespace, read: Any) -> dict[str, Any]:
@@ -166,12 +216,15 @@ def _given(entry: Entry, asked: argparse.Namespace, read: Any) -> dict[str, Any]
     return given
 
 
-def _picture(picture: str, subject: Any, asked: argparse.Namespace) -> "Figure":
+def _picture(
+    picture: str, subject: Any, asked: argparse.Namespace, entry: Entry | None
+) -> "Figure":
     from posenc_mm import plots
 
     draw: Callable[..., Figure] = getattr(plots, picture)
     if picture == "stream":
-        return draw(subject.made, theme=asked.theme)
+        title = {"title": f"{entry.name}: where the tokens of a stream are"} if entry else {}
+        return draw(subject.made, **title, theme=asked.theme)
     if picture == "wavelengths":
         ends = {"trained": asked.trained, "wanted": asked.wanted}
         return draw(subject.made, **ends, theme=asked.theme)
@@ -188,4 +241,5 @@ def _picture(picture: str, subject: Any, asked: argparse.Namespace) -> "Figure":
 
 def _short(made: Any) -> str:
     said: Sequence[str] = repr(made).splitlines()
-    return said[0] + " ... )" if len(said) > 1 else said[0][:200]
+    whole = said[0] + " ... )" if len(said) > 1 else said[0]
+    return whole if len(whole) <= 200 else f"{whole[:196]} ..."

@@ -110,7 +110,7 @@ def effective_context(found: EffectiveContext, *, theme: str = "light") -> Figur
         axes.set(
             xlabel="context (tokens)",
             ylabel=f"loss of {found.counted} tokens (nats)",
-            title=f"Effective context: {found.effective} tokens",
+            title=f"Effective context: {found.effective} token{'s' * (found.effective > 1)}",
         )
         axes.grid(True)
         axes.legend(framealpha=1.0)
@@ -164,16 +164,17 @@ def _means(axes: Axes, look: Theme, layers: tuple[LayerDistances, ...], unit: st
         axes.scatter(at, means, s=14, c=look.shades(len(means)), zorder=3)
     even = [layer.even_mean for layer in layers]
     ends = np.concatenate(([depth[0] - 0.4], depth, [depth[-1] + 0.4]))
-    axes.plot(ends, [even[0], *even, even[-1]], color=look.text, linestyle="dashed", linewidth=1.0)
-    axes.set(xlabel="layer", ylabel=f"mean distance ({unit})", title="a point per head")
-    highest = max(*even, *(float(layer.mean.max()) for layer in layers))
-    axes.set_ylim(0.0, 1.18 * highest or 1.0)
-    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
-    axes.grid(True, axis="y")
-    axes.annotate(
-        "even attention", (0.98, even[-1]), xycoords=("axes fraction", "data"), xytext=(0, 3),
-        textcoords="offset points", ha="right", fontsize=7.5, color=look.text,
+    axes.plot(
+        ends, [even[0], *even, even[-1]], color=look.text, linestyle="dashed", linewidth=1.0,
+        label="even attention",
     )  # fmt: skip
+    axes.set(xlabel="layer", ylabel=f"mean distance ({unit})", title="a point per head, in order")
+    highest = max(*even, *(float(layer.mean.max()) for layer in layers))
+    axes.set_ylim(0.0, 1.3 * highest or 1.0)
+    axes.set_xlim(ends[0], ends[-1])
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, steps=[1, 2, 5, 10], min_n_ticks=1))
+    axes.grid(True, axis="y")
+    axes.legend(loc="upper right", fontsize=7.5, borderaxespad=0.2)
 
 
 def _shares(axes: Axes, look: Theme, layer: LayerDistances, edges: Numbers) -> None:
@@ -232,12 +233,12 @@ def _signed(step: int) -> str:
 def _contents(axes: Axes, look: Theme, found: ContentShift) -> None:
     at = np.arange(len(found.moves))
     axes.bar(at, numbers(found.errors), 0.6, color=look.lines[0], label="features moved along")
-    axes.plot(
-        at, numbers(found.stayed), "_", color=look.lines[1], markersize=18, markeredgewidth=2.0,
+    axes.hlines(
+        numbers(found.stayed), at - 0.3, at + 0.3, color=look.lines[1], linewidth=2.0,
         label="features where they were",
     )  # fmt: skip
     axes.set_xticks(at, [f"{_signed(row)}, {_signed(column)}" for row, column in found.moves])
-    axes.tick_params(axis="x", rotation=45)
+    axes.tick_params(axis="x", rotation=45 if len(at) <= 12 else 90)
     axes.set_ylim(0.0, 1.35 * max(float(found.stayed.max()), float(found.errors.max()), 1e-6))
     axes.set(
         xlabel="move of the contents (rows, columns of patches)",

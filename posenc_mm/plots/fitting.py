@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from posenc_mm.additive import AdditiveEncoding, ConditionalEncoding
 from posenc_mm.bias import ALiBi, AttentionBias, ContextualBias, T5Bias
 from posenc_mm.catalogue.finding import Entry
+from posenc_mm.checks import check_whole
 from posenc_mm.placed import Placed
 from posenc_mm.plots.reading import tick_of
 from posenc_mm.plots.speeds import has_frequencies
@@ -24,6 +25,7 @@ from posenc_mm.timestamps import Zone, duration
 from posenc_mm.timestamps.units import TICKS_PER_SECOND
 
 WIDTHS = {"dim": 64, "head_dim": 64, "heads": 8}
+_COUNT, _MOST = 128, 1 << 17
 # What an example has for its application, where a picture shows more without.
 _LEFT_OUT = {
     "Rotary": ("axes", "base"),
@@ -100,8 +102,9 @@ def subject(
         It, and positions that it reads.
 
     Raises:
-        ValueError: it is none of these, or reads no such positions.
+        ValueError: it is none of these, reads no such positions, or they are none or too many.
     """
+    _check(length, size)
     if isinstance(made, Layout):
         film = Together(Video([0.0, 0.5, 1.0, 2.5, 3.0], 3, 4), Audio(count=12, rate=4.0))
         try:
@@ -114,8 +117,8 @@ def subject(
         factors = getattr(made, "short", None) or getattr(made, "factors", None)
         axes = len(made.scalings) if isinstance(made, PerAxis) else 1
         trained = getattr(made, "original_length", None)
-        # Those that move with the length are drawn at four times the trained one.
-        reached = 4 * trained if trained and not made.static else None
+        # Those that move with the length are drawn at one: four times the trained one, if known.
+        reached = None if made.static else length or (4 * trained if trained else _COUNT)
         width = 2 * len(factors) if factors else WIDTHS["head_dim"]
         made = Rotary(width, axes, scaling=made, length=reached)
     encoding = made.encoding if isinstance(made, Placed) else made
@@ -125,12 +128,12 @@ def subject(
         raise ValueError(f"there is no picture of {type(encoding).__name__}: {why}")
     tick = tick_of(encoding)
     if tick and not isinstance(made, Placed):
-        start = datetime.fromisoformat(since).replace(tzinfo=timezone.utc).timestamp()
+        start = _moment(since)
         step = duration(every) * TICKS_PER_SECOND[tick]
         count = length or 168
         return Subject(
             encoding,
-            int(start) * TICKS_PER_SECOND[tick] + torch.arange(count)[:, None] * round(step),
+            start * TICKS_PER_SECOND[tick] + torch.arange(count)[:, None] * round(step),
         )
     refused = None
     for at, shape in _candidates(made, encoding, length, size):
@@ -175,13 +178,38 @@ def pictures(made: Any) -> tuple[str, ...]:
     return ()
 
 
+def _check(length: int | None, size: Sequence[int] | None) -> None:
+    for name, given in (("length", [length]), ("size", size or [])):
+        for each in given:
+            if each is not None:
+                check_whole(**{name: each})
+    count = max(length or 0, math.prod(size or ()))
+    if count > _MOST:
+        raise ValueError(
+            f"length or size must be of {_MOST:,} positions at most, which is more than a picture "
+            f"shows, got {count:,}"
+        )
+
+
+def _moment(since: str) -> int:
+    """Seconds since 1970 at an ISO date, in UTC unless it says otherwise."""
+    try:
+        moment = datetime.fromisoformat(since)
+    except ValueError:
+        raise ValueError(
+            f"since must be an ISO date, such as 2024-03-30 or 2024-03-30T06:00, got {since!r}"
+        ) from None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=timezone.utc)
+    return int(aware.timestamp())
+
+
 def _candidates(
     made: Any, encoding: Any, length: int | None, size: Sequence[int] | None
 ) -> Iterator[tuple[Any, Sequence[int] | None]]:
     """Positions to try, each with the grid that they stand for where they do not say so."""
     cells = tuple(size) if size else ()
     if isinstance(made, Placed):
-        for shape in [cells] if cells else [(14, 14), (4, 8, 8), (2, 3, 6, 6), (length or 128,)]:
+        for shape in [cells] if cells else [(14, 14), (4, 8, 8), (2, 3, 6, 6), (length or _COUNT,)]:
             yield partial(made.positions, *shape, device="cpu"), None
         return
     if hasattr(encoding, "places"):
@@ -197,7 +225,7 @@ def _candidates(
     table = tuple(getattr(encoding, "sizes", ()) or ())
     if len(table) > 1:
         yield partial(grid, *table), None
-    short = min(length or 128, *table) if len(table) == 1 else length or 128
+    short = min(length or _COUNT, *table) if len(table) == 1 else length or _COUNT
     yield partial(sequence, short), None
     for shape in ((14, 14), (8, 8), (4, 8, 8), (2, 3, 6, 6)):
         yield partial(grid, *shape), None

@@ -18,7 +18,12 @@ _MARKS = {
 
 
 def stream(
-    stream: Stream, *, row: int = 0, unit: str | None = None, theme: str = "light"
+    stream: Stream,
+    *,
+    row: int = 0,
+    unit: str | None = None,
+    title: str = "Where the tokens of a stream are",
+    theme: str = "light",
 ) -> Figure:
     """Draw the coordinates of a stream's tokens: one panel per axis, a colour per modality.
 
@@ -33,6 +38,7 @@ def stream(
         stream: what a :class:`posenc_mm.streams.Layout` returns.
         row: of the batch.
         unit: what coordinates count, for the label; positions unless given.
+        title: of the figure, such as the name of the design, which a stream does not know.
         theme: ``"light"`` or ``"dark"``.
 
     Returns:
@@ -65,7 +71,7 @@ def stream(
             panel.set_ylabel(f"{name} ({unit or 'positions'})")
         panels[-1].set_xlabel("token (number in order)")
         made.legend(*panels[0].get_legend_handles_labels(), loc="outside right upper")
-        made.suptitle("Where the tokens of a stream are")
+        made.suptitle(title)
         return made
 
 

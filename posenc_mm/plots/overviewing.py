@@ -1,4 +1,4 @@
-"""Six pictures in one: what the kinds of encodings do."""
+"""Eight pictures in one: what the kinds of encodings do."""
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -8,19 +8,23 @@ from posenc_mm.additive import Sinusoidal
 from posenc_mm.bias import ALiBi
 from posenc_mm.plots.added import cosines, heat, maps
 from posenc_mm.plots.against import heads, lines
+from posenc_mm.plots.clocks import day
 from posenc_mm.plots.laid import draw
 from posenc_mm.plots.logits import asked
 from posenc_mm.plots.planar import both, trail
-from posenc_mm.plots.reading import grid_of_tokens, numbers
+from posenc_mm.plots.reading import DATES, grid_of_tokens, numbers
+from posenc_mm.plots.speeds import of_pairs
 from posenc_mm.plots.theme import Theme, figure
 from posenc_mm.plots.turned import scores
 from posenc_mm.positions import grid, sequence
 from posenc_mm.rotary import Rotary
+from posenc_mm.scaling import YaRN
 from posenc_mm.streams import Audio, Image, Layout, Text, Together, Video
+from posenc_mm.timestamps import zone_of
 
 
 def overview(*, theme: str = "light") -> Figure:
-    """Draw one telling picture of each kind of encoding, six in all.
+    """Draw each kind of picture once, of the encoding that it tells most of.
 
     Args:
         theme: ``"light"`` or ``"dark"``.
@@ -33,10 +37,10 @@ def overview(*, theme: str = "light") -> Figure:
 
     Example:
         >>> len([axes for axes in overview().axes if axes.get_title()])
-        6
+        8
     """
-    with figure(11.0, 6.6, theme, dpi=84) as (made, look):
-        panels = made.subplots(2, 3)
+    with figure(14.4, 6.6, theme, dpi=84) as (made, look):
+        panels = made.subplots(2, 4)
         sinusoidal, pictured = panels[0, 0], panels[0, 1]
         image = heat(sinusoidal, look, Sinusoidal(64), sequence(80).double())
         made.colorbar(image, ax=sinusoidal, pad=0.02, label="value (no unit)")
@@ -47,9 +51,11 @@ def overview(*, theme: str = "light") -> Figure:
             image = maps(pictured, look, cosines(encoding, patches), layout, 5)
         made.colorbar(image, ax=pictured, pad=0.02, label="cosine (no unit)")
         pictured.set(title="Sinusoidal, 2-D: alike patches")
-        _rotary(made, look, panels[0, 2], panels[1, 0])
+        _rotary(made, look, panels[0, 2], panels[0, 3])
+        _lengths(look, panels[1, 0])
         _bias(made, look, panels[1, 1])
-        _stream(look, panels[1, 2])
+        _clocks(made, look, panels[1, 2])
+        _stream(look, panels[1, 3])
         return made
 
 
@@ -68,6 +74,34 @@ def _rotary(made: Figure, look: Theme, turning: Axes, falling: Axes) -> None:
         ylabel="relative to distance 0 (no unit)",
     )
     falling.grid(True)
+
+
+def _lengths(look: Theme, axes: Axes) -> None:
+    ends = (("trained", 4096, "dashed"), ("wanted", 16_384, "solid"))
+    pairs, turns, _ = of_pairs(Rotary(128))
+    axes.plot(pairs, turns, "o", color=look.text, markersize=2.5, label="before")
+    pairs, turns, _ = of_pairs(Rotary(128, scaling=YaRN(4.0, original_length=4096)))
+    axes.plot(pairs, turns, "o", color=look.lines[0], markersize=2.5, label="after YaRN")
+    for name, length, style in ends:
+        axes.axhline(length, color=look.lines[1], linestyle=style, linewidth=1.2, label=name)
+    axes.set(
+        title="Rotary, stretched: one turn of each pair",
+        xlabel="pair of channels (number)",
+        ylabel="wavelength (tokens)",
+        yscale="log",
+    )
+    axes.legend(fontsize=7)
+
+
+def _clocks(made: Figure, look: Theme, axes: Axes) -> None:
+    # Of 2024, from the first moment to the last.
+    image = day(axes, look, zone_of("Europe/London"), 1_704_067_200, 1_735_689_600)
+    made.colorbar(image, ax=axes, pad=0.02, label="phase of the day (share passed)")
+    quarters = DATES.MonthLocator(bymonth=(1, 4, 7, 10))
+    axes.xaxis.set_major_locator(quarters)
+    axes.xaxis.set_major_formatter(DATES.ConciseDateFormatter(quarters, show_offset=False))
+    axes.set_title("Seasons: the day on London's clocks", pad=18.0)
+    axes.set_xlabel("date (UTC), 2024")
 
 
 def _bias(made: Figure, look: Theme, axes: Axes) -> None:

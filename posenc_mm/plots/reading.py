@@ -44,22 +44,30 @@ def numbers(values: Tensor) -> Numbers:
     return made
 
 
-def checked(positions: Tensor, encoding: nn.Module | None = None) -> Tensor:
+def checked(
+    positions: Tensor, encoding: nn.Module | None = None, most: int | None = None
+) -> Tensor:
     """Refuse positions that are none of one sample, and widen them.
 
     Args:
         positions: ``(N, A)``
         encoding: what reads them; moments stay whole ticks.
+        most: tokens, where a picture compares all with all.
 
     Returns:
         The same numbers, in float64 unless they are moments.
 
     Raises:
-        ValueError: another shape, or no token.
+        ValueError: another shape, no token, or too many.
     """
     if not isinstance(positions, Tensor) or positions.ndim != 2 or not positions.numel():
         got = tuple(positions.shape) if isinstance(positions, Tensor) else repr(positions)
         raise ValueError(f"positions must be (N, A) of one sample with a token or more, got {got}")
+    if most is not None and len(positions) > most:
+        raise ValueError(
+            f"positions must be {most:,} at most, as all are compared with all, got "
+            f"{len(positions):,}: draw fewer"
+        )
     if encoding is not None and tick_of(encoding) and not positions.is_floating_point():
         return positions
     return positions.double()

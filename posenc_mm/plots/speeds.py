@@ -132,7 +132,6 @@ def draw(axes: Axes, look: Theme, encoding: nn.Module, label: str | None = None)
     pairs, turns, owner = of_pairs(encoding)
     if alike:
         label, matrix = label or f"all {len(matrix)} heads", matrix[0]
-        owner = np.zeros_like(owner) if (owner == len(matrix)).all() else owner
     names = (*axis_names(len(matrix)), "several axes")
     colours = [look.lines[0], *look.lines[2:]]  # the second is that of the lengths
     for index in np.unique(owner):

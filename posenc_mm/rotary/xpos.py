@@ -78,14 +78,12 @@ class XPos(RotaryEncoding):
         self.head_dim, self.layout, self.base = head_dim, layout, float(base)
         self.scale_base, self.gamma = float(scale_base), float(gamma)
         pairs = head_dim // 2
+        self.frequencies = geometric(pairs, self.base)
         self.fading = tuple(
             math.log((2 * i / head_dim + gamma) / (1 + gamma)) / scale_base for i in range(pairs)
         )
-
-    @property
-    def reach(self) -> int:
-        """How far apart the positions of one call may lie."""
-        return int(_MOST_EXPONENT / -self.fading[0])
+        # How far apart the positions of one call may lie.
+        self.reach = int(_MOST_EXPONENT / -self.fading[0])
 
     def forward(self, positions: Tensor) -> Rotation:
         check_positions(positions, 1)
@@ -118,7 +116,7 @@ class XPos(RotaryEncoding):
         )
 
     def _scaled(self, positions: Tensor, origin: Tensor, side: float) -> Rotation:
-        theta = angles(positions, (geometric(self.head_dim // 2, self.base),))
+        theta = angles(positions, (self.frequencies,))
         beyond = _minus(positions, origin)
         behind = -self.reach if side > 0 else -(10**18)
         name = "positions, counted from the first query of the call," if side < 0 else "positions"
