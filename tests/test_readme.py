@@ -170,6 +170,7 @@ def test_the_table_lists_every_encoding_where_it_is():
         "tokens": AdditiveEncoding,
         "rotation": RotaryEncoding,
         "logits": AttentionBias,
+        "weights": AttentionBias,
         "contents": ContextualBias,
         "neighbours": ConditionalEncoding,
     }

@@ -35,6 +35,7 @@ def attention_maps(model: nn.Module, *inputs: Any, **keywords: Any) -> list[Atte
         ValueError: a layer shows no weights, or nothing in the model attends.
 
     Example:
+        >>> import torch
         >>> from posenc_mm import ALiBi, Transformer, sequence
         >>> model = Transformer(dim=16, depth=2, heads=2, bias=ALiBi(2), causal=True)
         >>> maps = attention_maps(model, torch.randn(1, 5, 16), sequence(5))
