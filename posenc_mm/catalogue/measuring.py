@@ -219,5 +219,5 @@ def _pair(encoding: RotaryEncoding, queries: Tensor, keys: Tensor) -> tuple[Rota
 
 
 def _alike(one: Tensor, other: Tensor) -> bool:
-    scale = max(one.abs().max().item(), 1.0)
+    scale = one.abs().max().clamp(min=1.0)
     return one.shape == other.shape and bool((one - other).abs().max() < 1e-4 * scale)

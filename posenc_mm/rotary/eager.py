@@ -81,6 +81,7 @@ def turn_numbers(x: Tensor, cos: Tensor, sin: Tensor, layout: str, blocks: int) 
     """
     wide = x.to(cos.dtype) if x.element_size() < cos.element_size() else x
     pairs = split(wide, cos.shape[-1], 2)
+    # In eager mode alone, as are_numbers sees to: whoever exports or compiles is not here.
     numbers = torch.view_as_complex(pairs if _pairs_up(pairs) else pairs.clone())
     return torch.view_as_real(numbers * torch.complex(cos, sin)).flatten(-2)
 
@@ -143,7 +144,7 @@ def _as_numbers(out: Tensor, x: Tensor, turns: Tensor) -> None:
     [room] = _rooms(1, x, wide)
     for to, piece, by in _pieces(PIECE, x.ndim - 2, out, x, turns.unsqueeze(-1)):
         lifted = room[: piece.numel()].view(piece.shape).copy_(piece)
-        # On the same terms, in room of its own.
+        # On the same terms, whoever exports or compiles is not here; in room of its own.
         torch.view_as_complex(lifted).mul_(by.squeeze(-1))
         to.copy_(lifted)
 
