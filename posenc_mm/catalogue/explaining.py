@@ -8,7 +8,7 @@ from posenc_mm.catalogue.docstrings import MATH
 from posenc_mm.catalogue.example import Example
 from posenc_mm.catalogue.finding import Entry, find
 from posenc_mm.catalogue.formulas import pieces
-from posenc_mm.catalogue.listing import WIDTH, axes_in_words, late
+from posenc_mm.catalogue.listing import WIDTH, axes_in_words
 from posenc_mm.rotary import Rotary
 
 _ACTS = {
@@ -89,7 +89,7 @@ def _facts(entry: Entry) -> str:
     if entry.traits is not None:
         traits = entry.traits
         rows += [
-            ("acts on", _ACTS["weights" if late(entry) else entry.acts_on]),
+            ("acts on", _ACTS[entry.acts_on]),
             ("slot", entry.slot),
             ("axes", axes_in_words(traits.axes)),
             ("learned", "up to its parts" if traits.learned == "parts" else traits.learned),

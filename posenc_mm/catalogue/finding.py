@@ -80,6 +80,8 @@ class Entry:
     @property
     def acts_on(self) -> str:
         """What an encoding acts on, in a word; empty for what is none."""
+        if getattr(self.encoding, "after_softmax", False):
+            return "weights"
         return next((on for kind, (on, _) in KINDS.items() if isinstance(self.encoding, kind)), "")
 
     @property

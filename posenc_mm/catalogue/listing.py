@@ -68,7 +68,7 @@ def markdown(entries: Iterable[Entry]) -> str:
             papers = ", ".join(_cited(source) for source in each.doc.references)
             years = ", ".join(map(str, each.years))
             file = f"[`{each.file}`]({each.file})"
-            lines.append(f"| `{each.name}` | {_kind(each)} | {papers} | {years} | {file} |")
+            lines.append(f"| `{each.name}` | {each.acts_on} | {papers} | {years} | {file} |")
     return "\n".join(lines)
 
 
@@ -99,14 +99,7 @@ def axes_in_words(axes: Sequence[int]) -> str:
 
 def _kind(entry: Entry) -> str:
     """What an encoding acts on; empty for what is none of its own."""
-    if entry.group not in ("additive", "rotary", "bias"):
-        return ""
-    return "weights" if late(entry) else entry.acts_on
-
-
-def late(entry: Entry) -> bool:
-    """Whether a bias is added behind the softmax, to the weights, not to the logits."""
-    return bool(getattr(entry.target, "after_softmax", False))
+    return entry.acts_on if entry.group in ("additive", "rotary", "bias") else ""
 
 
 def _head(entry: Entry) -> list[str]:
@@ -149,7 +142,7 @@ def _record(entry: Entry) -> dict[str, Any]:
     }
     if traits is not None:
         record |= {
-            "acts_on": _kind(entry) or entry.acts_on,
+            "acts_on": entry.acts_on,
             "slot": entry.slot,
             "axes": list(traits.axes),
             "learned": traits.learned,
