@@ -9,10 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from torch import Tensor, nn
 
-from posenc_mm.frequencies import geometric
 from posenc_mm.plots.reading import Numbers, axis_names, counted, durations, numbers, tick_of
 from posenc_mm.plots.theme import Theme, figure
-from posenc_mm.rotary import Rotary, XPos
+from posenc_mm.rotary import Rotary
 from posenc_mm.scaling import PerAxis, Unscaled
 from posenc_mm.timestamps.units import TICKS_PER_SECOND
 
@@ -173,16 +172,12 @@ def as_times(axes: Axes, per_second: int) -> None:
 
 def has_frequencies(encoding: nn.Module) -> bool:
     """Whether each pair of an encoding has a frequency that is known."""
-    if isinstance(encoding, XPos):
-        return True
     found: Any = getattr(encoding, "frequencies", None)
     return found is not None and np.ndim(found.detach() if isinstance(found, Tensor) else found) > 1
 
 
 def _matrix(encoding: nn.Module) -> Numbers:
     """Frequencies ``(A, F)`` or ``(H, A, F)``, in radians per unit of position."""
-    if isinstance(encoding, XPos):
-        return np.asarray([geometric(encoding.head_dim // 2, encoding.base)])
     if has_frequencies(encoding):
         found: Any = encoding.frequencies
         return numbers(found) if isinstance(found, Tensor) else np.asarray(found, dtype=float)

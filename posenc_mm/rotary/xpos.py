@@ -78,7 +78,7 @@ class XPos(RotaryEncoding):
         self.head_dim, self.layout, self.base = head_dim, layout, float(base)
         self.scale_base, self.gamma = float(scale_base), float(gamma)
         pairs = head_dim // 2
-        self.frequencies = geometric(pairs, self.base)
+        self.frequencies = (geometric(pairs, self.base),)
         self.fading = tuple(
             math.log((2 * i / head_dim + gamma) / (1 + gamma)) / scale_base for i in range(pairs)
         )
@@ -116,7 +116,7 @@ class XPos(RotaryEncoding):
         )
 
     def _scaled(self, positions: Tensor, origin: Tensor, side: float) -> Rotation:
-        theta = angles(positions, (self.frequencies,))
+        theta = angles(positions, self.frequencies)
         beyond = _minus(positions, origin)
         behind = -self.reach if side > 0 else -(10**18)
         name = "positions, counted from the first query of the call," if side < 0 else "positions"
