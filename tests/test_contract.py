@@ -212,7 +212,10 @@ def test_compiles_whole_and_not_once_per_length(case: Case):
 
 @every
 def test_lengths_offsets_and_batches_share_two_graphs(case: Case):
-    """One of single tokens, for which torch has rules of its own, and one of all other lengths."""
+    """One of single tokens, for which torch has rules of its own, and one of all other lengths.
+
+    None that changes is as large as another at first: torch would take both for the same.
+    """
     torch._dynamo.reset()
     counter = CompileCounter()
     module = Applied(case.make())

@@ -89,6 +89,20 @@ def test_pairs_turn_as_defined(at_once, layout, dtype, whose):
         torch.testing.assert_close(turned.double(), wanted, rtol=half_a_step, atol=exact)
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
+def test_neighbours_at_an_odd_place_in_memory_turn_as_defined(dtype):
+    """Contiguous, and yet no complex numbers can be seen in them."""
+    x = noise(2 * 3 * 7 * 12 + 1, dtype=dtype)[1:].view(2, 3, 7, 12)
+    assert x.is_contiguous() and x.storage_offset() == 1
+    rotation = tables("interleaved", dtype=torch.promote_types(dtype, torch.float32))
+    half_a_step = torch.finfo(dtype).eps / 2 if dtype == torch.bfloat16 else 0.0
+    exact = 8 * torch.finfo(rotation.cos.dtype).eps
+    for turned in (pm.rotate(x, rotation), pm.rotate_(x.clone(), rotation)):
+        torch.testing.assert_close(
+            turned.double(), by_hand(x, rotation), rtol=half_a_step, atol=exact
+        )
+
+
 # Torch's own rules for forward derivatives are scripted.
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:FutureWarning")
 @every_layout
